@@ -6,7 +6,7 @@ import signal
 import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -28,9 +28,6 @@ from answerkey.cli.options import (
     with_console,
 )
 from answerkey.errors import RunError, SpecError
-
-if TYPE_CHECKING:
-    from answerkey.viewer.server import Server
 
 RUNS = "runs"
 REGRESSED = 1
@@ -87,11 +84,11 @@ def show_command(
     if form == "markdown" and (console.as_json or digits is not None):
         other = "--json" if console.as_json else "--digits"
         raise SpecError("E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out")
-    with keep_files(options) as files:
+    with keep_files(options) as write:
         found = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
         if is_measured:
-            from answerkey.evaluate import regroup
+            from answerkey.evaluate.rerun import regroup
 
             corrected = False if uncorrected else None
             found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
@@ -108,7 +105,7 @@ def show_command(
         else:
             console.print_lines(draw_summary(found, console.width, verbose=console.verbose, digits=digits))
             console.say([(), *draw_next_steps(found)])
-        files.write([found])
+        write([found])
         return find_exit_code([found]) if found.gates else 0
 
 
@@ -257,7 +254,16 @@ def view_command(
         if console.verbose:
             server.listen = console.say_text
         try:
-            _tell_address(console, server)
+            address = {"url": server.url, "host": server.server_name, "port": server.server_port}
+            if console.as_json:
+                console.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
+            else:
+                sys.stdout.write(f"{server.url}\n")
+            sys.stdout.flush()
+            if not server.app.is_local:
+                console.say_text("other machines can reach it by the name or an address of this one;")
+                console.say_text("what is sent is not encrypted, the token neither")
+            console.say_text("Ctrl-C ends it")
             if is_opened and not open_browser(server.url):
                 console.say_text("no browser could be opened; open the address above")
             server.serve_forever()
@@ -266,19 +272,6 @@ def view_command(
                 raise
             console.say_text("ended")
     return 0
-
-
-def _tell_address(console: Console, server: Server) -> None:
-    if console.as_json:
-        address = {"url": server.url, "host": server.server_name, "port": server.server_port}
-        console.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
-    else:
-        sys.stdout.write(f"{server.url}\n")
-    sys.stdout.flush()
-    if not server.app.is_local:
-        console.say_text("other machines can reach it by the name or an address of this one;")
-        console.say_text("what is sent is not encrypted, the token neither")
-    console.say_text("Ctrl-C ends it")
 
 
 @click.command(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,52 +39,55 @@ REPORT_OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class GateFiles:
-    """The files that are asked for; both may be None."""
-
-    junit: str | None = None
-    summary: str | None = None
-
-    def write(self, outcome: Sequence[Run] | AnswerkeyError) -> None:
-        """Write the files that are asked for, from finished runs or from what kept a run from its end."""
-        if self.junit is None and self.summary is None:
-            return
-        from answerkey.reports import markdown
-        from answerkey.runs import write_output
-
-        error = outcome if isinstance(outcome, AnswerkeyError) else None
-        runs = () if isinstance(outcome, AnswerkeyError) else outcome
-        if self.junit is not None:
-            text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
-            write_output(Path(self.junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
-        if self.summary is not None:
-            page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
-            with Path(self.summary).open("a", encoding="utf-8", newline="\n") as stream:
-                stream.write(page)
+#: Writes what others are to read, of finished runs or of what kept a run from its end.
+WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
 
 @contextmanager
-def keep_files(options: dict[str, Any]) -> Iterator[GateFiles]:
-    """Take `--junit` and `--summary` out of the options and yield the files that are asked for.
+def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
+    """Take `--junit` and `--summary` out of the options and yield what writes the files that are asked for.
 
     One that cannot be written is E119, before anything is asked. An error on the way is told in them, too.
     """
-    names: dict[str, str | None] = {name: options.pop(name) for name in ("junit", "summary")}
-    for option, name in names.items():
-        if name is not None and (not name.strip() or Path(name).is_dir()):
+    names: dict[str, str] = {}
+    for option in ("junit", "summary"):
+        if (name := options.pop(option)) is None:
+            continue
+        if not name.strip() or Path(name).is_dir():
             what = "is a folder" if name.strip() else "names no file"
             hint = 'name a file; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
             raise SpecError("E119", f"`--{option} {name}` {what}", hint=hint)
-        if name is not None and not Path(name).absolute().parent.is_dir():
+        if not Path(name).absolute().parent.is_dir():
             message = f"`--{option} {name}`: there is no folder `{Path(name).parent}`"
             raise SpecError("E119", message, hint="make the folder first")
-    files = GateFiles(**names)
+        names[option] = name
+
+    def write(outcome: Sequence[Run] | AnswerkeyError) -> None:
+        if names:
+            _write_files(outcome, **names)
+
     try:
-        yield files
+        yield write
     except AnswerkeyError as error:
-        files.write(error)
+        write(error)
         raise
+
+
+def _write_files(
+    outcome: Sequence[Run] | AnswerkeyError, *, junit: str | None = None, summary: str | None = None
+) -> None:
+    from answerkey.reports import markdown
+    from answerkey.runs import write_output
+
+    error = outcome if isinstance(outcome, AnswerkeyError) else None
+    runs = () if isinstance(outcome, AnswerkeyError) else outcome
+    if junit is not None:
+        text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
+        write_output(Path(junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
+    if summary is not None:
+        page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
+        with Path(summary).open("a", encoding="utf-8", newline="\n") as stream:
+            stream.write(page)
 
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, object]:

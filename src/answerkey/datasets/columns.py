@@ -513,22 +513,26 @@ class BuiltTable:
     encoded: frozenset[str]
     #: The line of the first row, when each row is on the line after the one before it.
     first_line: int | None
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Notice, ...]
     #: How many rows each of several files has.
-    spans: tuple[int, ...] = ()
+    spans: tuple[int, ...]
 
 
+@without_collecting()
 def build_table(
     parts: Iterable[Chunk],
     file: str,
     kinds: Mapping[str, ColumnKind],
     chunks: Chunks,
     *,
+    notices: Iterable[Notice] = (),
+    spans: Sequence[int] = (),
     max_cell: int | None = MAX_CELL,
 ) -> BuiltTable:
     """Keep the parts of a table in `chunks`, by their numbers, with the types that all of them share.
 
-    `kinds` says how text cells are typed, `file` is the name in errors.
+    `kinds` says how text cells are typed, `file` is the name in errors. `notices` and `spans` are complete
+    when the last part has been read.
     """
     shapes: dict[str, Shape] = {}
     own_types: list[dict[str, pl.DataType | None]] = []
@@ -587,4 +591,5 @@ def build_table(
                 aligned.append(fill_column(name, frame[name].to_list(), dtype))
         chunks[number] = pl.DataFrame(aligned)
     encoded = frozenset(name for name, dtype in types.items() if dtype is None)
-    return BuiltTable(count, size, encoded, first if is_regular else None)
+    first_line = first if is_regular else None
+    return BuiltTable(count, size, encoded, first_line, tuple(notices), tuple(spans))

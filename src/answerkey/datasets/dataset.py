@@ -164,15 +164,30 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
         raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
     if wanted is None or wanted >= len(rows):
         return range(len(rows))
-    if column is not None:
-        return _pick_strata(rows, column, selection.seed, wanted)
-    if selection.subsampling == "head":
+    if column is None and selection.subsampling == "head":
         return range(wanted)
-    best = _Best(wanted)
+    shares = {"": wanted}
+    if column is not None:
+        sizes: Counter[str] = Counter()
+        for _, block in iterate_blocks(rows, [column]):
+            sizes.update(map(repr, block.values(column)))
+        names = sorted(sizes)
+        shares = dict(zip(names, share_out(wanted, [sizes[name] for name in names]), strict=True))
+    # Of each stratum the rows with the smallest ranks so far; of the others nothing is kept.
+    best: dict[str, pl.DataFrame] = {}
     for offset in range(0, len(rows), BLOCK_ROWS):
-        ids = rows.slice(offset, BLOCK_ROWS).ids.to_list()
-        best.add(rank_ids(ids, selection.seed).with_columns(pl.col("row") + offset))
-    return best.rows().sort()
+        part = rows.slice(offset, BLOCK_ROWS)
+        strata = [""] * len(part)
+        if column is not None:
+            part = loaded = part.load([column])
+            strata = list(map(repr, loaded.values(column)))
+        ranked = rank_ids(part.ids.to_list(), selection.seed).with_columns(
+            pl.col("row") + offset, pl.Series("stratum", strata, dtype=pl.String)
+        )
+        for (name,), found in ranked.partition_by("stratum", as_dict=True).items():
+            both = pl.concat([best[name], found]) if name in best else found
+            best[name] = both.sort("high", "low", "row").head(shares[name])
+    return pl.concat([one["row"] for one in best.values()]).sort()
 
 
 def rank_ids(ids: Sequence[str], seed: int) -> pl.DataFrame:
@@ -194,25 +209,6 @@ def rank_ids(ids: Sequence[str], seed: int) -> pl.DataFrame:
     return pl.DataFrame({"row": row, "high": halves.gather_every(2), "low": halves.gather_every(2, 1)})
 
 
-class _Best:
-    """The rows with the smallest ranks among all that were seen; of the others nothing is kept."""
-
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
-        self._found: list[pl.DataFrame] = []
-
-    def add(self, ranked: pl.DataFrame) -> None:
-        self._found.append(ranked)
-        if sum(one.height for one in self._found) > 2 * self._wanted:
-            self._found = [self._take()]
-
-    def _take(self) -> pl.DataFrame:
-        return pl.concat(self._found).sort("high", "low", "row").head(self._wanted)
-
-    def rows(self) -> pl.Series:
-        return self._take()["row"] if self._found else pl.Series(dtype=pl.Int64)
-
-
 def share_out(wanted: int, sizes: Sequence[int]) -> list[int]:
     """Return how many of `wanted` each stratum gets: its proportion, rest to the largest remainders.
 
@@ -224,22 +220,6 @@ def share_out(wanted: int, sizes: Sequence[int]) -> list[int]:
     for one in order[: wanted - sum(shares)]:
         shares[one] += 1
     return shares
-
-
-def _pick_strata(rows: Rows, column: str, seed: int, wanted: int) -> pl.Series:
-    sizes: Counter[str] = Counter()
-    for _, block in iterate_blocks(rows, [column]):
-        sizes.update(map(repr, block.values(column)))
-    names = sorted(sizes)
-    shares = share_out(wanted, [sizes[name] for name in names])
-    strata = {name: _Best(share) for name, share in zip(names, shares, strict=True)}
-    for offset, block in iterate_blocks(rows, [column]):
-        ranked = rank_ids(block.ids.to_list(), seed).with_columns(pl.col("row") + offset)
-        values = pl.Series("stratum", list(map(repr, block.values(column))), dtype=pl.String)
-        parts = ranked.with_columns(values).partition_by("stratum", as_dict=True, include_key=False)
-        for (name,), part in parts.items():
-            strata[name].add(part)
-    return pl.concat([one.rows() for one in strata.values()]).sort()
 
 
 class Recorded(Protocol):

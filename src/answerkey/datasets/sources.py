@@ -49,7 +49,6 @@ from answerkey.datasets.tables import (
     read_files,
 )
 from answerkey.errors import DataError, Place, SpecError, listing, remember_url, suggest
-from answerkey.models.proxy import guard_library
 from answerkey.templates import RowFilter
 from answerkey.types import Notice, Registry
 
@@ -319,121 +318,104 @@ class HuggingFaceSource(FileFields):
 
     def read(self, *, name: str) -> Table:  # noqa: ARG002 - the dataset has a name of its own
         """Return the rows of the split, whose digest is also that of the commit."""
-        hub = Hub()
-        commit, names = self._resolve(hub)
-        choice = self._choice
+        hub, asked = Hub(), self._unfold()
+        commit, names = asked._resolve(hub)  # noqa: SLF001 - of the same class
         shown = f"{self.origin}@{commit[:7]}"
-        files = [DataFile(hub.fetch(choice, one, commit), f"{shown}/{one}", one) for one in names]
+        files = [DataFile(hub.fetch(self, one, commit), f"{shown}/{one}", one) for one in names]
         table = read_files(files, self, shown=shown)
         return replace(table, digest=sha256(f"{table.digest} {commit}".encode()).hexdigest())
 
     def pin(self) -> Self:
         """Return the source of the very files that are there now, at their commit."""
-        commit, names = self._resolve(Hub())
-        return replace(
-            self,
-            split=self._choice.split,
-            name=self._choice.config,
-            revision=commit,
-            data_files=names,
-            data_dir=None,
-            load_dataset_kwargs={},
-        )
+        asked = self._unfold()
+        commit, names = asked._resolve(Hub())  # noqa: SLF001 - of the same class
+        return replace(asked, revision=commit, data_files=names, data_dir=None)
 
-    def _say(self, key: str) -> Any:  # noqa: ANN401 - what stands in YAML
-        own = getattr(self, key)
-        return self.load_dataset_kwargs.get(key) if own is None else own
+    def refuse(self, message: str, hint: str | None = None) -> DataError:
+        """Return the error about a dataset that cannot be had."""
+        text = f"dataset `{self.path}` of the hub {message}"
+        return DataError("E214", text, where=Place(file=self.origin), hint=hint)
 
-    @property
-    def _choice(self) -> Choice:
-        split, files = self._say("split"), self._say("data_files")
-        if isinstance(files, Mapping):
-            files = files.get(split or "train")
-        patterns = () if files is None else tuple(_list_texts(files))
-        return Choice(self.path, split, self._say("name"), self._say("data_dir"), patterns)
+    def refuse_unknown(self, what: Literal["name", "split"], known: Sequence[str]) -> DataError:
+        """Return the error about a config or a split that there is not, or that must be chosen."""
+        asked: str | None = getattr(self, what)
+        word = "config" if what == "name" else what
+        near = suggest(asked or "", known)
+        hint = f"{near} {word}s: {listing(known)}" if near else f"{word}s: {listing(known)}"
+        message = f"has no {word} `{asked}`" if asked else f"has several {word}s"
+        return self.refuse(message, f"{hint}; choose one with `{what}`")
+
+    def _unfold(self) -> Self:
+        """Return the source with what `load_dataset_kwargs` says in its fields; `data_files` is a list."""
+        said: dict[str, Any] = {}
+        for key in _KNOWN:
+            own = getattr(self, key)
+            said[key] = self.load_dataset_kwargs.get(key) if own is None else own
+        files = said["data_files"]
+        files = files.get(said["split"] or "train") if isinstance(files, Mapping) else files
+        said["data_files"] = None if files is None else _list_texts(files)
+        return replace(self, **said, load_dataset_kwargs={})
 
     def _resolve(self, hub: Hub) -> tuple[str, list[str]]:
         """Return the commit and the files; what was found for a commit is remembered."""
-        revision: str | None = self._say("revision")
-        choice = self._choice
+        revision, patterns = self.revision, tuple(self.data_files or ())
         is_pinned = revision is not None and _COMMIT.fullmatch(revision) is not None
-        if is_pinned and choice.files and not any(set(one) & set("*?[") for one in choice.files):
-            return str(revision), list(choice.files)
-        mark = json.dumps([hub.endpoint, repr(choice), revision])
+        if is_pinned and patterns and not any(set(one) & set("*?[") for one in patterns):
+            return str(revision), list(patterns)
+        # Notes of older versions are found under the same name.
+        asked = f"Choice(path={self.path!r}, split={self.split!r}, config={self.name!r}, "
+        asked += f"folder={self.data_dir!r}, files={patterns!r})"
+        mark = json.dumps([hub.endpoint, asked, revision])
         memory = open_cache_folder("hub") / f"{sha256(mark.encode()).hexdigest()}.json"
         if hub.is_offline or is_pinned:
             with suppress(KeyError, TypeError):
                 known = read_note(memory)
                 return str(known["commit"]), [str(name) for name in known["files"]]
-        commit, there, card = hub.look_up(choice, revision)
-        names = choose_files(choice, there, card)
+        commit, there, card = hub.look_up(self, revision)
+        names = choose_files(self, there, card)
         if hub.is_offline and not has_all_shards(names):
-            raise _refuse_offline(choice)
+            raise _refuse_offline(self)
         if not names:
             converted: Sequence[str] | None = None
             if revision is None:
                 with suppress(DataError):  # the hub made nothing of a dataset with a loading script
-                    commit, converted, _ = hub.look_up(choice, CONVERTED)
+                    commit, converted, _ = hub.look_up(self, CONVERTED)
             if converted is None:
                 hint = f"files there: {listing(there, limit=8)}"
-                raise choice.refuse("has no data files that can be read", hint)
-            names = _find_converted(choice, converted)
+                raise self.refuse("has no data files that can be read", hint)
+            names = _find_converted(self, converted)
         with suppress(OSError):  # it is only ever of use offline
             keep_note(memory, {"commit": commit, "files": names})
         return commit, names
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What is asked for of a dataset; `files` are names or patterns."""
-
-    path: str
-    split: str | None = None
-    config: str | None = None
-    folder: str | None = None
-    files: tuple[str, ...] = ()
-
-    def refuse(self, message: str, hint: str | None = None) -> DataError:
-        """Return the error about a dataset that cannot be had."""
-        where = Place(file=f"hf://datasets/{self.path}")
-        return DataError("E214", f"dataset `{self.path}` of the hub {message}", where=where, hint=hint)
-
-    def refuse_unknown(self, what: Literal["config", "split"], known: Sequence[str]) -> DataError:
-        """Return the error about a config or a split that there is not, or that must be chosen."""
-        asked = self.config if what == "config" else self.split
-        near = suggest(asked or "", known)
-        hint = f"{near} {what}s: {listing(known)}" if near else f"{what}s: {listing(known)}"
-        message = f"has no {what} `{asked}`" if asked else f"has several {what}s"
-        return self.refuse(message, f"{hint}; choose one with `{'name' if what == 'config' else what}`")
-
-
-def choose_files(choice: Choice, names: Sequence[str], card: Mapping[str, Any]) -> list[str]:
+def choose_files(asked: HuggingFaceSource, names: Sequence[str], card: Mapping[str, Any]) -> list[str]:
     """Return the files of a split, by name; none when the repository holds no data files of it.
 
     `names` are all files of the repository, `card` what its page says at the top.
     """
-    folder = "" if choice.folder is None else f"{choice.folder.strip('/')}/"
+    folder = "" if asked.data_dir is None else f"{asked.data_dir.strip('/')}/"
     names = sorted(name for name in names if name.startswith(folder))
-    if choice.files:
-        return _match(choice, names, choice.files, "`data_files`")
+    if asked.data_files:
+        return _match(asked, names, asked.data_files, "`data_files`")
     configs = _read_configs(card)
     if configs:
-        return _choose_listed(choice, names, configs)
-    return _choose_by_name(choice, [name for name in names if split_endings(name)[0]])
+        return _choose_listed(asked, names, configs)
+    return _choose_by_name(asked, [name for name in names if split_endings(name)[0]])
 
 
-def _find_converted(choice: Choice, names: Sequence[str]) -> list[str]:
+def _find_converted(asked: HuggingFaceSource, names: Sequence[str]) -> list[str]:
     """Return the files of a split among those that the hub made of a dataset with a loading script."""
-    split = choice.split or "train"
-    config = choice.config or DEFAULT_CONFIG
+    split = asked.split or "train"
+    config = asked.name or DEFAULT_CONFIG
     found = sorted(name for name in names if name.startswith(f"{config}/{split}/"))
     if found:
         return found
     known = sorted({name.split("/")[0] for name in names if name.count("/") > 1})
     if config not in known and known:
-        raise choice.refuse_unknown("config", known)
+        raise asked.refuse_unknown("name", known)
     splits = sorted({name.split("/")[1] for name in names if name.startswith(f"{config}/")})
-    raise choice.refuse_unknown("split", splits)
+    raise asked.refuse_unknown("split", splits)
 
 
 def has_all_shards(names: Collection[str]) -> bool:
@@ -450,22 +432,23 @@ def has_all_shards(names: Collection[str]) -> bool:
     )
 
 
-def _match(choice: Choice, names: Sequence[str], patterns: Sequence[str], what: str) -> list[str]:
+def _match(asked: HuggingFaceSource, names: Sequence[str], patterns: Sequence[str], what: str) -> list[str]:
     found: dict[str, None] = {}
     for pattern in patterns:
-        near = [name for name in names if name == pattern or _matches_path(name, pattern)]
+        # `*` stays within a folder, `**` does not.
+        is_deep = "**" in pattern
+        loose = pattern.replace("**/", "*").replace("**", "*")
+        near = [
+            name
+            for name in names
+            if name == pattern
+            or ((is_deep or name.count("/") == pattern.count("/")) and matches(name, loose))
+        ]
         if not near:
             there = listing([name for name in names if split_endings(name)[0]], limit=8)
-            raise choice.refuse(f"has no file `{pattern}` ({what})", f"data files there: {there}")
+            raise asked.refuse(f"has no file `{pattern}` ({what})", f"data files there: {there}")
         found.update(dict.fromkeys(near))
     return sorted(found)
-
-
-def _matches_path(name: str, pattern: str) -> bool:
-    """Return whether a path fits a pattern; `*` stays within a folder, `**` does not."""
-    if "**" in pattern:
-        return matches(name, pattern.replace("**/", "*").replace("**", "*"))
-    return name.count("/") == pattern.count("/") and matches(name, pattern)
 
 
 def _read_configs(card: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
@@ -490,41 +473,36 @@ def _list_texts(value: object) -> list[str]:
 
 
 def _choose_listed(
-    choice: Choice, names: Sequence[str], configs: Mapping[str, Mapping[str, list[str]]]
+    asked: HuggingFaceSource, names: Sequence[str], configs: Mapping[str, Mapping[str, list[str]]]
 ) -> list[str]:
-    config = choice.config
+    config = asked.name
     if config is None:
         config = DEFAULT_CONFIG if DEFAULT_CONFIG in configs else next(iter(configs), "")
         if len(configs) > 1 and config != DEFAULT_CONFIG:
-            raise choice.refuse("has several configs", f"choose one with `name`: {listing(configs)}")
+            raise asked.refuse("has several configs", f"choose one with `name`: {listing(configs)}")
     if config not in configs:
-        raise choice.refuse_unknown("config", list(configs))
+        raise asked.refuse_unknown("name", list(configs))
     splits = configs[config]
-    split = choice.split or (next(iter(splits)) if len(splits) == 1 else "")
+    split = asked.split or (next(iter(splits)) if len(splits) == 1 else "")
     if split not in splits:
-        raise choice.refuse_unknown("split", list(splits))
-    return _match(choice, names, splits[split], "its card")
+        raise asked.refuse_unknown("split", list(splits))
+    return _match(asked, names, splits[split], "its card")
 
 
-def _choose_by_name(choice: Choice, names: Sequence[str]) -> list[str]:
+def _choose_by_name(asked: HuggingFaceSource, names: Sequence[str]) -> list[str]:
     """Return the files whose names say the split: in a folder of the config, if there is one."""
-    if choice.config is not None:
-        within = [name for name in names if choice.config in name.split("/")[:-1]]
-        names = within or [name for name in names if _has_word(name, choice.config)]
-    splits = _SPLITS
-    if choice.split is not None and choice.split not in splits:
-        splits = {**splits, choice.split: (choice.split,)}
+    if asked.name is not None:
+        within = [name for name in names if asked.name in name.split("/")[:-1]]
+        names = within or [name for name in names if _has_word(name, asked.name)]
+    splits = _SPLITS if asked.split is None else {asked.split: (asked.split,), **_SPLITS}
     by_split = {split: [name for name in names if _has_word(name, *words)] for split, words in splits.items()}
     present = [split for split, found in by_split.items() if found]
     if not present:
-        return list(names) if choice.split in {None, "train"} else []
-    if choice.split is None:
-        if len(present) > 1:
-            raise choice.refuse_unknown("split", present)
-        return by_split[present[0]]
-    if not by_split[choice.split]:
-        raise choice.refuse_unknown("split", present)
-    return by_split[choice.split]
+        return list(names) if asked.split in {None, "train"} else []
+    split = asked.split or (present[0] if len(present) == 1 else "")
+    if split not in present:
+        raise asked.refuse_unknown("split", present)
+    return by_split[split]
 
 
 def _has_word(name: str, *words: str) -> bool:
@@ -552,34 +530,34 @@ class Hub:
         self.cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
         self._library = _import_library()
 
-    def look_up(self, choice: Choice, revision: str | None) -> Repository:
+    def look_up(self, asked: HuggingFaceSource, revision: str | None) -> Repository:
         """Return a repository as it is at a revision, or now; offline, what is on this machine of it."""
         if not self.is_offline:
-            with self._translating(choice, revision):
+            with self._translating(asked, revision):
                 api = self._library.HfApi(endpoint=self.endpoint)
-                found = api.dataset_info(choice.path, revision=revision, timeout=TIMEOUT)
+                found = api.dataset_info(asked.path, revision=revision, timeout=TIMEOUT)
             card = found.card_data.to_dict() if found.card_data else {}
             return str(found.sha), [one.rfilename for one in found.siblings or ()], card
-        folder = self.cache / f"datasets--{choice.path.replace('/', '--')}"
+        folder = self.cache / f"datasets--{asked.path.replace('/', '--')}"
         commit = revision or "main"
         stated = folder / "refs" / commit
         if stated.is_file():
             commit = stated.read_text(encoding="utf-8").strip()
         snapshot = folder / "snapshots" / commit
         if not snapshot.is_dir():
-            raise _refuse_offline(choice)
+            raise _refuse_offline(asked)
         names = [
             path.relative_to(snapshot).as_posix() for path in sorted(snapshot.rglob("*")) if path.is_file()
         ]
         is_card = (snapshot / CARD).is_file()
         return commit, names, (is_card and self._library.metadata_load(snapshot / CARD)) or {}
 
-    def fetch(self, choice: Choice, name: str, commit: str) -> Path:
+    def fetch(self, asked: HuggingFaceSource, name: str, commit: str) -> Path:
         """Return a file of a repository on this machine; it is fetched if it is not there."""
-        with self._translating(choice, commit), _without_bars(self._library):
+        with self._translating(asked, commit), _without_bars(self._library):
             return Path(
                 self._library.hf_hub_download(
-                    choice.path,
+                    asked.path,
                     name,
                     repo_type="dataset",
                     revision=commit,
@@ -590,42 +568,44 @@ class Hub:
             )
 
     @contextmanager
-    def _translating(self, choice: Choice, revision: str | None) -> Iterator[None]:
+    def _translating(self, asked: HuggingFaceSource, revision: str | None) -> Iterator[None]:
+        from answerkey.models.proxy import guard_library
+
         errors, utils = self._library.errors, self._library.utils
         try:
             forget = getattr(self._library, "close_session", None) or utils.reset_sessions
             with guard_library(self.endpoint, forget):
                 yield
         except errors.GatedRepoError:
-            hint = f"accept its terms at {self.endpoint}/datasets/{choice.path}, and set `HF_TOKEN`"
-            raise choice.refuse("asks you to accept its terms first", hint) from None
+            hint = f"accept its terms at {self.endpoint}/datasets/{asked.path}, and set `HF_TOKEN`"
+            raise asked.refuse("asks you to accept its terms first", hint) from None
         except errors.RepositoryNotFoundError:
             hint = "check `path`; for a private dataset set `HF_TOKEN`"
-            raise choice.refuse("does not exist, or is not for you to see", hint) from None
+            raise asked.refuse("does not exist, or is not for you to see", hint) from None
         except errors.RevisionNotFoundError:
-            raise choice.refuse(f"has no revision `{revision}`") from None
+            raise asked.refuse(f"has no revision `{revision}`") from None
         except errors.LocalEntryNotFoundError:
-            raise (_refuse_offline if self.is_offline else self._refuse_network)(choice) from None
+            raise (_refuse_offline if self.is_offline else self._refuse_network)(asked) from None
         except errors.EntryNotFoundError:
-            raise choice.refuse(f"lacks a file at `{revision}`") from None
+            raise asked.refuse(f"lacks a file at `{revision}`") from None
         except errors.HfHubHTTPError as error:
             status = getattr(getattr(error, "response", None), "status_code", "unknown")
-            raise choice.refuse(f"cannot be read: status {status}", "try again later") from None
+            raise asked.refuse(f"cannot be read: status {status}", "try again later") from None
         except (errors.OfflineModeIsEnabled, *_list_transport_errors(), OSError, ValueError) as error:
             if isinstance(error, errors.HFValidationError):
-                raise choice.refuse("cannot exist", "`path` is `owner/name`") from None
-            raise self._refuse_network(choice) from None
+                raise asked.refuse("cannot exist", "`path` is `owner/name`") from None
+            raise self._refuse_network(asked) from None
 
-    def _refuse_network(self, choice: Choice) -> DataError:
+    def _refuse_network(self, asked: HuggingFaceSource) -> DataError:
         host = urlsplit(self.endpoint).netloc
         hint = "try again; `HF_HUB_OFFLINE=1` reads what is on this machine"
-        return choice.refuse(f"cannot be fetched: no answer from `{host}`", hint)
+        return asked.refuse(f"cannot be fetched: no answer from `{host}`", hint)
 
 
-def _refuse_offline(choice: Choice) -> DataError:
+def _refuse_offline(asked: HuggingFaceSource) -> DataError:
     """Return the error about what is not on this machine while nothing is fetched."""
     hint = "run it once without `HF_HUB_OFFLINE` and `ANSWERKEY_OFFLINE`"
-    return choice.refuse("is not on this machine, or not all of it, and nothing is fetched now", hint)
+    return asked.refuse("is not on this machine, or not all of it, and nothing is fetched now", hint)
 
 
 def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be installed

@@ -37,7 +37,6 @@ from answerkey.datasets.columns import (
     build_table,
     check_names,
     make_plain,
-    without_collecting,
 )
 from answerkey.datasets.content import (
     COMPRESSIONS,
@@ -204,13 +203,11 @@ def _open_rows(content: Content, how: FileFields, form: FormatName) -> tuple[Row
         if form in _BINARY and isinstance(chunks, SpillFolder):
             readable = chunks.unpack(content)
         try:
-            with without_collecting():
-                built = build_table(read(readable, notices), content.file, how.columns, chunks)
+            return build_table(read(readable, notices), content.file, how.columns, chunks, notices=notices)
         except (AnswerkeyError, UnicodeDecodeError):
             if form not in _BINARY:
                 content.check_text()  # what is no text at all is told first
             raise
-        return replace(built, notices=tuple(notices))
 
     is_small = content.raw is not None or (form == "arrow" and not is_arrow_file(content))
     key = "" if is_small else name_entry(content.digest, name, how.columns)
@@ -257,13 +254,13 @@ def load_rows(
         else _read_rows(rows, name, notices)
     )
     try:
-        built = build_table(parts, name, {}, chunks, max_cell=None)
+        built = build_table(parts, name, {}, chunks, notices=notices, max_cell=None)
     except UnicodeEncodeError as error:
         message = f"the text {error.object!r} holds half of a surrogate pair, which is not a character"
         raise DataError("E203", message, where=Place(file=name)) from None
     held = _join_chunks(chunks, built, name)
     check_ids(held, by_trial=by_trial)
-    return Table(held, digest_rows(held), tuple(notices))
+    return Table(held, digest_rows(held), built.notices)
 
 
 def _read_rows(rows: Sequence[Mapping[str, object]], file: str, notices: list[Notice]) -> Iterator[Chunk]:
@@ -391,9 +388,8 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
     def build(chunks: Chunks) -> BuiltTable:
         notices: dict[Notice, None] = {}
         spans: list[int] = []
-        with without_collecting():
-            built = build_table(_extend_files(files, how, notices, spans), shown, {}, chunks)
-        return replace(built, notices=tuple(notices), spans=tuple(spans))
+        parts = _extend_files(files, how, notices, spans)
+        return build_table(parts, shown, {}, chunks, notices=notices, spans=spans)
 
     key, is_small = name_entry(digest, "joined", {}), size <= HELD_BYTES
     rows, notices, spans = _build_rows(build, key, shown, is_small=is_small)
@@ -488,9 +484,8 @@ def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Tabl
     errors = TemplateErrors(only_columns=True)
     columns = _derive(how, table.samples, errors)
     errors.raise_any()
-    for name, cells in columns.items():
-        for row, cell in zip(rows, cells, strict=True):
-            row[name] = cell
+    cells = zip(*columns.values(), strict=True)
+    rows = [row | dict(zip(columns, own, strict=True)) for row, own in zip(rows, cells, strict=True)]
     return load_rows(rows, name=str(folder))
 
 

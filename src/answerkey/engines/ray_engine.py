@@ -26,7 +26,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from answerkey._version import __version__
 from answerkey.engines.local import (
@@ -240,18 +240,35 @@ class RayEngine:
         payload = None if spread == "alone" else pickle_function(function)
         if payload is None:
             return (function(shard) for shard in shards)
-        return Dispatch(self._open().ray, payload).map(shards)
+        return Dispatch(self._connect(), payload).map(shards)
 
     @property
-    def actors(self) -> RayActors:
-        """The nodes of the cluster; it is joined, or started, when they are asked for."""
-        return RayActors(self._open)
+    def actors(self) -> Self:
+        """The engine itself; its cluster is joined, or started, when nodes are asked for."""
+        return self
 
-    def _open(self) -> Cluster:
+    def list_nodes(self) -> Sequence[Node]:
+        """Return the nodes that are alive and take work: those with a CPU, or all where none has one."""
+        alive = [one for one in self._connect().nodes() if one["Alive"]]
+        able = [one for one in alive if one["Resources"].get("CPU", 0) > 0]
+        nodes = [Node(one["NodeID"], one["NodeManagerAddress"]) for one in able or alive]
+        return sorted(nodes, key=lambda node: (node.address, node.name))
+
+    def open(self, node: Node, build: Callable[[str], object]) -> RayActor:
+        """Start an actor on a node, and let it call `build`."""
+        ray = self._connect()
+        strategies: Any = import_module("ray.util.scheduling_strategies")
+        here = strategies.NodeAffinitySchedulingStrategy(node_id=node.name, soft=False)
+        actor = ray.remote(**_SETTINGS, scheduling_strategy=here)(ActorObject).remote()
+        # Not as an argument of the actor: Ray keeps those as long as it knows of it.
+        opening = actor.open.remote(__version__, pickle.dumps(build), node.address)
+        return RayActor(ray, actor, opening)
+
+    def _connect(self) -> Any:  # noqa: ANN401 - the library, connected to a cluster
         if self._cluster is None:
             self._cluster = Cluster(self._address)
             weakref.finalize(self, self._cluster.close)
-        return self._cluster
+        return self._cluster.ray
 
 
 @dataclass
@@ -382,31 +399,6 @@ _MEMORY = "was a node out of memory? look at Ray's logs of the worker, or give n
 CALLS_AT_ONCE = 4
 #: No core is set aside: who lives at an actor mostly waits, and tasks want the cores.
 _SETTINGS = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": CALLS_AT_ONCE}
-
-
-class RayActors:
-    """The nodes of a cluster, which is opened when it is first asked for."""
-
-    def __init__(self, open_cluster: Callable[[], Cluster]) -> None:
-        self._open_cluster = open_cluster
-
-    def list_nodes(self) -> Sequence[Node]:
-        """Return the nodes that are alive and take work: those with a CPU, or all where none has one."""
-        ray = self._open_cluster().ray
-        alive = [one for one in ray.nodes() if one["Alive"]]
-        able = [one for one in alive if one["Resources"].get("CPU", 0) > 0]
-        nodes = [Node(one["NodeID"], one["NodeManagerAddress"]) for one in able or alive]
-        return sorted(nodes, key=lambda node: (node.address, node.name))
-
-    def open(self, node: Node, build: Callable[[str], object]) -> RayActor:
-        """Start an actor on a node, and let it call `build`."""
-        ray = self._open_cluster().ray
-        strategies: Any = import_module("ray.util.scheduling_strategies")
-        here = strategies.NodeAffinitySchedulingStrategy(node_id=node.name, soft=False)
-        actor = ray.remote(**_SETTINGS, scheduling_strategy=here)(ActorObject).remote()
-        # Not as an argument of the actor: Ray keeps those as long as it knows of it.
-        opening = actor.open.remote(__version__, pickle.dumps(build), node.address)
-        return RayActor(ray, actor, opening)
 
 
 class RayActor:

@@ -40,7 +40,7 @@ from answerkey.text import (
 )
 
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
-    from answerkey.evaluate import CallProgress
+    from answerkey.evaluate.session import CallProgress
 
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000
@@ -86,7 +86,7 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
             lines += _draw_categories(task, width, digits) if task["categories"] else []
         lines += draw_letter_table(task["tally"]["letters"], width, with_shares=is_complete)
         if task["tally"].get("readings") or task["tally"].get("theirs"):
-            from answerkey.run_audit.readings import draw_imported_verdicts, draw_readings
+            from answerkey.run_audit.text import draw_imported_verdicts, draw_readings
 
             lines += draw_readings(run.tasks[task["key"]], width, digits) if is_complete else []
             lines += draw_imported_verdicts(run.tasks[task["key"]], width, digits, with_shares=is_complete)

@@ -9,6 +9,7 @@ Run ──► describe_run    what `run --json` and `show --json` print
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,17 @@ def count_rows(task: TaskRun) -> Mapping[str, int]:
     rows = task.totals.get("orders") or task.totals.get("trials")
     found: Mapping[str, int] = rows["counts"] if rows else task.counts
     return found
+
+
+def measure_seconds(run: Run) -> float | None:
+    """Return how long a run took; None where its times are not known."""
+    try:
+        began, ended = (
+            datetime.fromisoformat(str(run.manifest.get(name))) for name in ("started_at", "ended_at")
+        )
+    except ValueError:
+        return None
+    return max(0.0, (ended - began).total_seconds())
 
 
 def find_example(run: Run) -> str | None:

@@ -41,7 +41,7 @@ CALLS: dict[str, tuple[str, int, int]] = {
     "run_inference": ("run_inference(model_input) or run_inference(model_input, environment)", 1, 2),
 }
 #: Functions that may need the network: those that stand for a model.
-ASKING = frozenset({"infer", "run_inference"})
+NETWORK_FUNCTIONS = frozenset({"infer", "run_inference"})
 SECONDS = 10.0
 MEMORY_BYTES = 4 * 1024**3
 FILE_BYTES = 16 * 1024**2
@@ -154,20 +154,20 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
     if not snippets:
         return []
     known = _read_trusted()
-    strange = list({one.digest: one for one in snippets if one.digest not in known}.values())
-    if not strange:
+    untrusted = list({one.digest: one for one in snippets if one.digest not in known}.values())
+    if not untrusted:
         return []
     if not trust_code:
-        count = "one Python snippet" if len(strange) == 1 else f"{len(strange)} Python snippets"
+        count = "one Python snippet" if len(untrusted) == 1 else f"{len(untrusted)} Python snippets"
         lines = [f"{count} would run that you have not trusted yet:"]
-        for one in strange:
+        for one in untrusted:
             place = f" ({one.place})" if one.place and str(one.place) else ""
             digest = one.digest[:DIGEST_CHARACTERS]
             first = next((line.strip() for line in one.source.splitlines() if line.strip()), "")
             lines.append(f"  - `{one.label}`{place}, {one.function}, sha256 {digest}…: {first!r}")
         hint = "read them, then run again with `--trust-code`; it is remembered until their text changes"
-        raise SpecError("E118", "\n".join(lines), where=strange[0].place, hint=hint)
-    trusted = known | {one.digest: {"function": one.function, "label": one.label} for one in strange}
+        raise SpecError("E118", "\n".join(lines), where=untrusted[0].place, hint=hint)
+    trusted = known | {one.digest: {"function": one.function, "label": one.label} for one in untrusted}
     try:
         path = _trust_file()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -266,7 +266,7 @@ class SnippetProcess:
                 "seconds": self.seconds,
                 "memory_bytes": self.memory_bytes,
                 "file_bytes": FILE_BYTES,
-                "has_network": function in ASKING,
+                "has_network": function in NETWORK_FUNCTIONS,
             }
             worker.send(json.dumps(setting).encode())
             outcome = self._receive(worker, self.seconds)

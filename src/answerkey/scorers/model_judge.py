@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from answerkey.errors import InternalError, SpecError
-from answerkey.models.model import LiveModel, Model, SnippetModel
+from answerkey.models.config import Model
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import (
     CALL_FAILED,
@@ -43,6 +44,9 @@ from answerkey.types import (
     Scores,
     ScoreStatus,
 )
+
+if TYPE_CHECKING:
+    from answerkey.models.model import LiveModel
 
 JUDGE_CALL_FAILED = "JUDGE_CALL_FAILED"
 JUDGE_UNREADABLE = "JUDGE_UNREADABLE"
@@ -279,6 +283,8 @@ class BoundJudge(ModelAsAJudge):
     def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
         if not questions:
             return []
+        from answerkey.models.model import LiveModel, SnippetModel
+
         if isinstance(model, LiveModel | SnippetModel):
             return model.answer(questions, trial=trial, purpose=f"judge:{self.key}")
         return model.answer(questions)
@@ -286,6 +292,8 @@ class BoundJudge(ModelAsAJudge):
     @cached_property
     def _shaped(self) -> LiveModel | None:
         """The same model, asked for JSON of our shape; None where that is not wanted or not possible."""
+        from answerkey.models.model import LiveModel
+
         if not self.use_structured_outputs or not isinstance(self.model, LiveModel):
             return None
         connection = self.model.connection.ask_for(SCHEMA)

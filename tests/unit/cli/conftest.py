@@ -99,9 +99,10 @@ def words(project: Path) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def run_folder(project: Path, words: tuple[str, ...], call: Call) -> Path:
+def run_folder(project: Path, call: Call) -> Path:
     """Return the folder of a finished run."""
-    assert call("score", *words, "--out", project / "done").code == 0
+    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl")
+    assert call(*words, "--out", project / "done").code == 0
     return project / "done"
 
 

@@ -95,19 +95,44 @@ def test_max_cost_stops_before_it_is_passed(call: Call, server: TestServer, word
     assert 0 < entry["calls"]["solve"]["cost"] <= 0.004
 
 
-def test_max_cost_needs_a_price(call: Call, server: TestServer, words: list[str]) -> None:
-    """A limit that cannot hold is refused before anything is asked."""
-    refused = call("run", *words, "--out", "half", "--max-cost", "1")
-    assert refused.code == 2
-    assert "`--max-cost` cannot hold" in refused.err
+NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "why"),
+    [
+        (None, ["--max-cost", "1"], "`--max-cost` cannot hold"),
+        *((None, ["--price", one], "is not of the form `IN:OUT`") for one in ("1", "1:", "a:b", "-1:2")),
+        ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
+        ("anthropic/m", ["--batch"], "only the chat API in the way of OpenAI has batches here"),
+        (None, ["--batch", "--max-cost", "1", "--price", "1:1"], "`--max-cost` cannot hold in a batch"),
+        ("?top_k=20&reasoning_effort=low#m", [], "has no parameter `top_k`"),
+        ("?Temperature=0#m", [], "has no parameter `Temperature`"),
+        ("?seed=1&seed=2#m", [], "given more than once: `seed`"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is(
+    call: Call,
+    server: TestServer,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    model: str | None,
+    options: list[str],
+    why: str,
+) -> None:
+    """A limit that cannot hold, a price, a key, a batch, a parameter; also of the last of several models."""
+    for name in NO_KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
+    model = f"{server.url}{model}" if model and model[0] == "?" else model or words[-1]
+    refused = call("run", *words[:-1], model, "--out", "here", *options)
+    assert (refused.code, why in refused.err) == (2, True)
+    assert options[:1] == ["--price"] or not Path("here").exists()
+    if "?" in model:
+        checked = call("check", *words[:-1], model)
+        assert (checked.code, "E301" in checked.out, why in checked.out) == (2, True, True)
+    assert call("run", *words, "--model", model, *options).code == 2
     assert server.asked.total == 0
-    assert not Path("half").exists()
-
-
-@pytest.mark.parametrize("price", ["1", "1:", "a:b", "-1:2"])
-def test_a_price_has_two_numbers(call: Call, words: list[str], price: str) -> None:
-    """Prompt and completion, in USD per million tokens."""
-    assert "is not of the form `IN:OUT`" in call("run", *words, "--price", price).err
 
 
 def test_nonsense_is_said_while_it_runs(call: Call, server: TestServer, words: list[str]) -> None:
@@ -149,18 +174,6 @@ def test_calls_that_failed_for_good_leave_the_run_incomplete(
     server.change("A")
     assert call("resume", "half").code == 0
     assert server.asked.total == 140
-
-
-def test_a_missing_key_is_found_before_anything_is_written(
-    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No folder is left behind by a run that could not ask."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    refused = call("run", *words[:-1], "openai/gpt-4.1-nano", "--out", "here")
-    assert refused.code == 2
-    assert "`OPENAI_API_KEY` is not set" in refused.err
-    assert not Path("here").exists()
 
 
 def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[str]) -> None:
@@ -235,34 +248,6 @@ def test_max_calls_holds_for_a_batch(call: Call, server: TestServer, words: list
     assert len(server.asked.by_prompt) == 30
     assert call("resume", "half").code == 0
     assert len(server.asked.by_prompt) == server.asked.by_prompt.total() == 120
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "why"),
-    [
-        ("anthropic/m", [], "only the chat API in the way of OpenAI has batches here"),
-        ("openai/m", ["--max-cost", "1", "--price", "1:1"], "`--max-cost` cannot hold in a batch"),
-    ],
-)
-def test_what_cannot_be_a_batch_is_refused(
-    call: Call,
-    server: TestServer,
-    words: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
-    options: list[str],
-    why: str,
-) -> None:
-    """Before anything is asked or written, also when the first of two models could be."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
-    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-no-use")
-    refused = call("run", *words[:-1], model, "--batch", "--out", "here", *options)
-    assert refused.code == 2
-    assert refused.err.startswith("error[E119]")
-    assert why in refused.err
-    assert not Path("here").exists()
-    assert call("run", *words, "--model", model, "--batch", *options).code == 2
-    assert server.asked.total == 0
 
 
 def name_error(message: str, code: str) -> bytes:
@@ -345,25 +330,6 @@ def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> No
         gone = call("run", *words, "--engine", "ray", "--ray-address", address)
     assert gone.code == 2
     assert f"error[E601]: cannot reach the Ray cluster at `{address}`: timed out\n" in gone.err
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("top_k=20&reasoning_effort=low", "has no parameter `top_k`"),
-        ("Temperature=0", "has no parameter `Temperature`"),
-        ("seed=1&seed=2", "given more than once: `seed`"),
-    ],
-)
-def test_a_parameter_that_would_not_reach_the_model_is_refused(
-    call: Call, server: TestServer, words: list[str], query: str, message: str
-) -> None:
-    """Behind `?` of a URL stand parameters that are known, once each; `check` and `run` refuse others."""
-    given = [*words[:-1], f"{server.url}?{query}#m"]
-    checked = call("check", *given)
-    assert (checked.code, "E301" in checked.out, message in checked.out) == (2, True, True)
-    assert call("run", *given, "--out", "here").code == 2
-    assert server.asked.total == 0
 
 
 def test_parameters_of_a_url_reach_the_model(call: Call, server: TestServer, words: list[str]) -> None:

@@ -17,11 +17,11 @@ from typing import NoReturn, cast
 import pytest
 from rich.console import Console
 
-from answerkey import evaluate
 from answerkey.cli import main
 from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display, wants_colour, write_lines
 from answerkey.errors import DataError, Problems, SolverError, SpecError
-from answerkey.evaluate import CallProgress, Observer
+from answerkey.evaluate import runner
+from answerkey.evaluate.session import CallProgress, Observer
 from answerkey.models.calls import BatchSeen
 from answerkey.text import Line, Span, line, make_visible, plain_text
 from answerkey.types import Notice
@@ -189,14 +189,14 @@ def test_every_trouble_has_its_exit_code(
     call: Call, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
 ) -> None:
     """The exit code tells what kind of trouble it was."""
-    monkeypatch.setattr(evaluate, "run", raising(error))
+    monkeypatch.setattr(runner, "run", raising(error))
     assert call("run", "x").code == code
 
 
 def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are on stderr, and both in the JSON object."""
     both = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
-    monkeypatch.setattr(evaluate, "run", raising(both))
+    monkeypatch.setattr(runner, "run", raising(both))
     assert call("run", "x").err == "error[E107]: unknown key `x`\n\nerror[E206]: no column `y`\n"
     assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
 
@@ -205,7 +205,7 @@ def test_a_bug_of_ours_is_words_and_a_traceback_only_on_demand(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E901 asks for a report; the traceback comes with `-v`, wherever it stands."""
-    monkeypatch.setattr(evaluate, "run", raising(ZeroDivisionError("division by zero")))
+    monkeypatch.setattr(runner, "run", raising(ZeroDivisionError("division by zero")))
     short = call("run", "x").err
     assert short.startswith(
         "error[E901]: a bug in answerkey: ZeroDivisionError: division by zero\n  = help: "

@@ -17,7 +17,7 @@ import pytest
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
-from answerkey.datasets.sources import Choice, HuggingFaceSource, choose_files, has_all_shards, pin_source
+from answerkey.datasets.sources import HuggingFaceSource, choose_files, pin_source
 from answerkey.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ def quiz(hub: Hub) -> Repository:
     return hub.add("made/quiz", files, CARD)
 
 
-def read(*words: str, **fields: Any) -> list[object]:  # noqa: ANN401 - of the source
+def read(path: str, split: str | None = None, name: str | None = None) -> list[object]:
     """Return the questions of a dataset of the hub."""
-    return HuggingFaceSource(*words, **fields).read(name="x").samples.frame["q"].to_list()
+    return HuggingFaceSource(path, split, name).read(name="x").samples.frame["q"].to_list()
 
 
 def test_a_split_is_read_as_the_card_says(quiz: Repository) -> None:
@@ -252,13 +252,17 @@ def test_offline_what_other_programs_fetched_is_read_if_it_is_complete(
     snapshot = folder / "snapshots" / sha
     (snapshot / "all").mkdir(parents=True)
     (snapshot / "README.md").write_text(
-        "---\nconfigs:\n- config_name: all\n  data_files:\n  - split: test\n    path: all/test-*\n---\n"
+        "---\nconfigs:\n- config_name: all\n  data_files:\n  - split: test\n    path: all/test-*\n"
+        "  - split: dev\n    path: all/dev.csv\n---\n"
     )
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (snapshot / "all" / "dev.csv").write_bytes(b"q\none\n")  # its name does not count
     (snapshot / SHARDS[0]).write_bytes(quiz.files[sha][SHARDS[0]])
-    with pytest.raises(DataError, match="not all of it"):
-        read("made/quiz", "test")
-    (snapshot / SHARDS[1]).write_bytes(quiz.files[sha][SHARDS[1]])
+    for split in ("test", "dev"):
+        with pytest.raises(DataError, match="not all of it"):
+            read("made/quiz", split)
+    # A hash may stand behind the number.
+    (snapshot / SHARDS[1].replace(".parquet", "-abc.parquet")).write_bytes(quiz.files[sha][SHARDS[1]])
     assert read("made/quiz", "test") == ["one", "two", "three"]
 
 
@@ -373,40 +377,33 @@ NAMES = ["README.md", "a/test-00000-of-00001.parquet", "a/train.csv", "b/test.js
 
 
 @pytest.mark.parametrize(
-    ("choice", "card", "found"),
+    ("asked", "card", "found"),
     [
-        (Choice("x", "test", files=("b/*.jsonl",)), {}, ["b/test.jsonl"]),
-        (Choice("x", "test", folder="a"), {}, ["a/test-00000-of-00001.parquet"]),
-        (Choice("x", "test", "b"), {}, ["b/test.jsonl"]),
+        (HuggingFaceSource("x", "test", data_files=["b/*.jsonl"]), {}, ["b/test.jsonl"]),
+        (HuggingFaceSource("x", "test", data_dir="a"), {}, ["a/test-00000-of-00001.parquet"]),
+        (HuggingFaceSource("x", "test", "b"), {}, ["b/test.jsonl"]),
         (
-            Choice("x", "train"),
+            HuggingFaceSource("x", "train"),
             {"configs": [{"config_name": "default", "data_files": "a/*.csv"}]},
             ["a/train.csv"],
         ),
         (
-            Choice("x", "test"),
+            HuggingFaceSource("x", "test"),
             {"configs": [{"config_name": "default", "data_files": {"test": ["b/*", "a/test*"]}}]},
             ["a/test-00000-of-00001.parquet", "b/test.jsonl"],
         ),
         (
-            Choice("x", "one"),
+            HuggingFaceSource("x", "one"),
             {"configs": [{"data_files": [{"split": "one", "path": "**/*.csv"}], "data_dir": "a"}]},
             ["a/train.csv"],
         ),
     ],
 )
 def test_files_are_chosen_by_what_is_asked_for(
-    choice: Choice, card: dict[str, Any], found: list[str]
+    asked: HuggingFaceSource, card: dict[str, Any], found: list[str]
 ) -> None:
     """The caller's patterns, then the card, then names."""
-    assert choose_files(choice, NAMES, card) == found
-
-
-def test_missing_shards_are_seen() -> None:
-    """By their numbers, with or without a hash behind them; None where names do not count."""
-    assert has_all_shards(["t-00000-of-00002.parquet", "t-00001-of-00002-abc.parquet"])
-    assert not has_all_shards(["t-00001-of-00002-abc.parquet"])
-    assert not has_all_shards(["test.jsonl"])
+    assert choose_files(asked, NAMES, card) == found
 
 
 def test_a_ready_made_task_reads_its_dataset_from_the_hub(

@@ -127,7 +127,8 @@ def test_rows_without_ids_are_matched_by_order(count: int, ids: str, kept: str, 
 
     Any other number of rows, or as many as a selection that is no head, gives E209.
     """
-    rows, dataset = [{"completion": str(n)} for n in range(count)], build(list(ids), list(kept))
+    rows: Cells = [{"completion": str(n)} for n in range(count)]
+    dataset = build(list(ids), list(kept))
     if expected is None:
         with pytest.raises(DataError, match=r"(?s)E209.*add a column `sample_id`"):
             match(rows, dataset)

@@ -21,6 +21,7 @@ from answerkey._version import __version__
 from answerkey.engines import Engine, open_engine
 from answerkey.engines.ray_engine import ActorObject
 from answerkey.errors import DataError, EngineError, Place, raise_all
+from answerkey.models.actors import ActorLostError
 
 ray = pytest.importorskip("ray")
 
@@ -63,6 +64,19 @@ def test_an_error_of_ours_travels_whole(engine: Engine) -> None:
         next(found)
     assert str(caught.value) == str(error)
     assert list(found) == []
+
+
+def test_an_object_lives_on_a_node(engine: Engine) -> None:
+    """Its methods are called from here; when its process is ended, who calls learns that it is lost."""
+    assert engine.actors is not None
+    (node,) = engine.actors.list_nodes()
+    held = engine.actors.open(node, partial(operator.add, "node "))
+    assert held.call("upper").result(120) == "NODE 127.0.0.1"
+    with pytest.raises(ValueError, match="substring not found"):
+        held.call("index", "x").result(120)
+    held.close()
+    with pytest.raises(ActorLostError):
+        held.call("upper").result(120)
 
 
 def test_a_worker_killed_by_chance_costs_a_try(engine: Engine, tmp_path: Path) -> None:

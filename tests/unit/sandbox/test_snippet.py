@@ -107,8 +107,8 @@ def test_digest_depends_on_function_and_source() -> None:
     assert one.digest != Snippet("compute_scores", "y").digest
 
 
-def test_trouble_without_traceback_reads_as_its_message() -> None:
-    """A trouble's text is its message, and its traceback if there is one."""
+def test_error_without_traceback_reads_as_its_message() -> None:
+    """An error's text is its message, and its traceback if there is one."""
     assert str(SnippetError("died", "it ended")) == "it ended"
 
 

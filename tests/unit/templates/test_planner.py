@@ -110,7 +110,7 @@ def test_rows_that_columns_cannot_decide_are_rendered() -> None:
     assert template.series(samples) is None
 
 
-def test_a_column_has_no_row_in_trouble() -> None:
+def test_a_column_has_no_row_in_error() -> None:
     """Rows that are rendered take their place in it if they are text."""
     template = Template.compile("{{ sample.a | upper }}")
     series = template.series(make_samples(a=["b", "ß", None]))
@@ -375,7 +375,7 @@ def test_values_that_columns_cannot_tell_apart_are_rendered_one_by_one(series: p
 
 
 def test_values_are_numbered_as_they_appear() -> None:
-    """Values of different types stay apart, and lists, mappings and troubles that differ in any part."""
+    """Values of different types stay apart, and lists, mappings and errors that differ in any part."""
     values: list[object] = [
         *("b", "a", None, 1, 1.0, True, "1", 0.0, -0.0, [1], [True], [0.0], [-0.0]),
         *({"a": 1}, {"a": 1.0}, {"a": 1, "b": 2}, {"b": 2, "a": 1}),

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         SolverError,
         SpecError,
     )
-    from answerkey.evaluate import check, load_task, plan_calls, rescore, resume, run, score
+    from answerkey.evaluate.prepare import load_task
+    from answerkey.evaluate.rerun import rescore, resume
+    from answerkey.evaluate.runner import check, plan_calls, run, score
     from answerkey.run_audit.audit import Audit, audit
     from answerkey.runs import Run, TaskRun, list_runs, load_run
     from answerkey.scorers import judge
@@ -36,7 +38,9 @@ _HOMES = {
     "answerkey.comparison.compare": ("Comparison", "compare"),
     "answerkey.comparison.power": ("plan_comparison",),
     "answerkey.dataset_audit.audit": ("audit_dataset",),
-    "answerkey.evaluate": ("check", "load_task", "plan_calls", "rescore", "resume", "run", "score"),
+    "answerkey.evaluate.prepare": ("load_task",),
+    "answerkey.evaluate.rerun": ("rescore", "resume"),
+    "answerkey.evaluate.runner": ("check", "plan_calls", "run", "score"),
     "answerkey.errors": (
         "AnswerkeyError",
         "DataError",

@@ -277,6 +277,11 @@ def remember_secret(text: str) -> None:
         _KNOWN.add(text)
 
 
+def is_url(name: str) -> bool:
+    """Return whether the name of a model or a file is an address of the web."""
+    return name.lower().startswith(("http://", "https://"))
+
+
 def remember_url(url: str) -> None:
     """Hide the secrets of a URL from now on, also where a library writes them without their URL."""
     user, at, _ = url.partition("://")[2].rpartition("@")

@@ -19,8 +19,9 @@ from typing import Any, TextIO
 import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing, suggest
-from answerkey.evaluate import Excerpt, Reopened, reopen
+from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
 from answerkey.runs import Run, TaskRun, find_answerer, write_frames, write_output
+from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, Completion, Score, Scores, ScoreStatus
 
 CSV, PARQUET = "csv", "parquet"
@@ -131,13 +132,13 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
     return described | ({"excluded_by": verdict["excluded_by"]} if verdict.get("excluded_by") else {})
 
 
-def to_json(content: object) -> str:
+def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
     """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
+    write = partial(json.dumps, ensure_ascii=False, separators=separators, allow_nan=False, default=str)
     try:
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
+        return write(content)
     except ValueError:
-        plain = json.loads(json.dumps(content, default=str), parse_constant=lambda _: None)
-        return json.dumps(plain, ensure_ascii=False)
+        return write(clean_numbers(content))
 
 
 def flatten(part: Excerpt) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import signal
 import sys
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -24,12 +24,10 @@ from answerkey.cli.options import (
     find_baseline,
     find_exit_code,
     keep_files,
+    option,
     with_console,
 )
 from answerkey.errors import RunError, SpecError
-
-if TYPE_CHECKING:
-    from answerkey.viewer.server import Server
 
 RUNS = "runs"
 REGRESSED = 1
@@ -46,23 +44,21 @@ Examples:
   answerkey show latest --policies gates.yaml --junit gates.xml""",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@click.option(
-    "--group-by", "group_by", multiple=True, metavar="COLUMN", help="Measure by the values of a column, too."
-)
+@option("--group-by", "COLUMN", "Measure by the values of a column, too.", "group_by", multiple=True)
 @add_options(*CLUSTER_OPTIONS)
-@click.option(
+@option(
     "--digits",
+    "N",
+    "Print N digits and standard errors; shares as fractions.",
     type=click.IntRange(min=0, max=17),
-    metavar="N",
-    help="Print N digits and standard errors; shares as fractions.",
 )
-@click.option(
+@option(
     "--format",
+    "FORM",
+    "text (default) or markdown.",
     "form",
     type=click.Choice(["text", "markdown"]),
     default="text",
-    metavar="FORM",
-    help="text (default) or markdown.",
 )
 @add_options(*POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
@@ -88,11 +84,11 @@ def show_command(
     if form == "markdown" and (console.as_json or digits is not None):
         other = "--json" if console.as_json else "--digits"
         raise SpecError("E119", f"`--format markdown` and `{other}` exclude each other", hint="leave one out")
-    with keep_files(options) as files:
+    with keep_files(options) as write:
         found = find_run(run)
         is_measured = bool(group_by or cluster_by or uncorrected)
         if is_measured:
-            from answerkey.evaluate import regroup
+            from answerkey.evaluate.rerun import regroup
 
             corrected = False if uncorrected else None
             found = regroup(found, group_by=group_by, cluster_by=cluster_by, is_corrected=corrected)
@@ -109,14 +105,14 @@ def show_command(
         else:
             console.print_lines(draw_summary(found, console.width, verbose=console.verbose, digits=digits))
             console.say([(), *draw_next_steps(found)])
-        files.write([found])
+        write([found])
         return find_exit_code([found]) if found.gates else 0
 
 
 @click.command("explain", epilog="Example: answerkey explain latest 000002")
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("sample", metavar="SAMPLE")
-@click.option("--task", metavar="KEY", help="The task, when the run has several.")
+@option("--task", "KEY", "The task, when the run has several.")
 @with_console
 def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> int:
     """Show the whole way of SAMPLE in RUN: row, prompt, completion, the rule that decided, and why.
@@ -166,18 +162,13 @@ Examples:
   answerkey report latest --baseline runs/released""",
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("-o", "--out", metavar="FILE", help="File to write; default the run's name with `.html`.")
-@click.option(
-    "--baseline", metavar="RUN", help="Hold every RUN against this one, which is in the report, too."
-)
+@option("-o", "FILE", "File to write; default the run's name with `.html`.", "--out")
+@option("--baseline", "RUN", "Hold every RUN against this one, which is in the report, too.")
 @click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
-@click.option(
-    "--max-samples",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Embed at most N rows of each task; 20000 unless given.",
+@option(
+    "--max-samples", "N", "Embed at most N rows of each task; 20000 unless given.", type=click.IntRange(min=0)
 )
-@click.option("--title", metavar="TEXT", help="Title of the page; default the name of what ran.")
+@option("--title", "TEXT", "Title of the page; default the name of what ran.")
 @with_console
 def report_command(
     console: Console,
@@ -231,15 +222,15 @@ Examples:
   answerkey view --port 8080""",
 )
 @click.argument("folder", metavar="[DIR]", required=False)
-@click.option(
+@option(
     "--port",
+    "N",
+    "Port to listen on; a free one unless given.",
     type=click.IntRange(min=0, max=65535),
     default=0,
-    metavar="N",
-    help="Port to listen on; a free one unless given.",
 )
 @click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser; or not.")
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Listen on another address.")
+@option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
 @click.option("--allow-network", is_flag=True, help="Let --host show your runs to other machines.")
 @with_console
 def view_command(
@@ -263,7 +254,16 @@ def view_command(
         if console.verbose:
             server.listen = console.say_text
         try:
-            _tell_address(console, server)
+            address = {"url": server.url, "host": server.server_name, "port": server.server_port}
+            if console.as_json:
+                console.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
+            else:
+                sys.stdout.write(f"{server.url}\n")
+            sys.stdout.flush()
+            if not server.app.is_local:
+                console.say_text("other machines can reach it by the name or an address of this one;")
+                console.say_text("what is sent is not encrypted, the token neither")
+            console.say_text("Ctrl-C ends it")
             if is_opened and not open_browser(server.url):
                 console.say_text("no browser could be opened; open the address above")
             server.serve_forever()
@@ -272,19 +272,6 @@ def view_command(
                 raise
             console.say_text("ended")
     return 0
-
-
-def _tell_address(console: Console, server: Server) -> None:
-    if console.as_json:
-        address = {"url": server.url, "host": server.server_name, "port": server.server_port}
-        console.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
-    else:
-        sys.stdout.write(f"{server.url}\n")
-    sys.stdout.flush()
-    if not server.app.is_local:
-        console.say_text("other machines can reach it by the name or an address of this one;")
-        console.say_text("what is sent is not encrypted, the token neither")
-    console.say_text("Ctrl-C ends it")
 
 
 @click.command(
@@ -296,15 +283,9 @@ Examples:
   answerkey export latest --to every_eval_ever -o rows.jsonl""",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@click.option(
-    "--to",
-    "form",
-    default="jsonl",
-    metavar="FORM",
-    help="jsonl (default), csv, parquet or every_eval_ever.",
-)
-@click.option("-o", "--out", metavar="FILE", help="File to write, in place of stdout; Parquet needs one.")
-@click.option("--task", metavar="KEY", help="The task, when the run has several.")
+@option("--to", "FORM", "jsonl (default), csv, parquet or every_eval_ever.", "form", default="jsonl")
+@option("-o", "FILE", "File to write, in place of stdout; Parquet needs one.", "--out")
+@option("--task", "KEY", "The task, when the run has several.")
 @click.option("--raw", is_flag=True, help="CSV: leave texts that a spreadsheet would compute as they are.")
 @with_console
 def export_command(
@@ -338,13 +319,11 @@ def export_command(
     return 0
 
 
-_CLEAN = click.option(
-    "--clean", multiple=True, metavar="VALUE", help="What the column says of a clean label; repeatable."
-)
+_CLEAN = option("--clean", "VALUE", "What the column says of a clean label; repeatable.", multiple=True)
 
 
 def _quality(text: str) -> Decorator:
-    return click.option("--label-quality", metavar="COLUMN", help=text)
+    return option("--label-quality", "COLUMN", text)
 
 
 def _require_column(clean: object, label_quality: str | None) -> None:
@@ -361,7 +340,7 @@ Examples:
   answerkey audit runs/my-run --label-quality error_type --clean ok""",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@click.option("--task", metavar="KEY", help="The task, when the run has several; else all of them.")
+@option("--task", "KEY", "The task, when the run has several; else all of them.")
 @_quality("Show every metric on rows with clean labels, too, by a column.")
 @_CLEAN
 @DIGITS
@@ -397,29 +376,27 @@ Examples:
   answerkey audit-dataset test.csv dev.csv --header question,A,B,C,D,answer""",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--question", multiple=True, metavar="COLUMN", help="Column of the question; repeatable.")
-@click.option(
-    "--options", multiple=True, metavar="COLUMN", help="Column of the options, or one for each; repeatable."
-)
-@click.option("--choices", metavar="COLUMN", help="Column of the options' labels.")
-@click.option("--truth", metavar="COLUMN", help="Column of the truth.")
-@click.option(
+@option("--question", "COLUMN", "Column of the question; repeatable.", multiple=True)
+@option("--options", "COLUMN", "Column of the options, or one for each; repeatable.", multiple=True)
+@option("--choices", "COLUMN", "Column of the options' labels.")
+@option("--truth", "COLUMN", "Column of the truth.")
+@option(
     "--truth-form",
+    "FORM",
+    "label, index (from 0), number (from 1) or text: how a truth names its option.",
     type=click.Choice(["label", "index", "number", "text"]),
-    metavar="FORM",
-    help="label, index (from 0), number (from 1) or text: how a truth names its option.",
 )
-@click.option("--header", metavar="NAMES", help="Column names of a CSV file that has no header line.")
+@option("--header", "NAMES", "Column names of a CSV file that has no header line.")
 @_quality("Show the numbers on rows with clean labels, too.")
 @_CLEAN
-@click.option(
+@option(
     "--similarity",
+    "X",
+    "How alike two questions must be to be named, 0.75 unless given.",
     type=click.FloatRange(min=0.3, max=1),
-    metavar="X",
-    help="How alike two questions must be to be named, 0.75 unless given.",
 )
 @click.option("--no-duplicates", is_flag=True, help="Do not look for questions that are asked twice.")
-@click.option("--dataset", metavar="FILE", help="Dataset of a task file.")
+@option("--dataset", "FILE", "Dataset of a task file.")
 @DIGITS
 @CONFIG
 @ENV
@@ -472,20 +449,14 @@ Examples:
   answerkey compare latest --baseline runs/released --fail-on-regression""",
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--baseline", metavar="RUN", help="Hold every RUN against this one, not all against all.")
-@click.option("--task", metavar="KEY", help="The task, when the runs have several; else all they share.")
-@click.option("--scorer", metavar="KEY", help="The scorer, when it is not the main one.")
-@click.option("--value", metavar="NAME", help="The scorer's value, when it is not its main one.")
-@click.option("--by", metavar="COLUMN", help="Column of the categories; default as in the summary.")
+@option("--baseline", "RUN", "Hold every RUN against this one, not all against all.")
+@option("--task", "KEY", "The task, when the runs have several; else all they share.")
+@option("--scorer", "KEY", "The scorer, when it is not the main one.")
+@option("--value", "NAME", "The scorer's value, when it is not its main one.")
+@option("--by", "COLUMN", "Column of the categories; default as in the summary.")
 @add_options(*CLUSTER_OPTIONS)
 @click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
-@click.option(
-    "--flips",
-    type=click.IntRange(min=0),
-    default=10,
-    metavar="N",
-    help="Name N flipped samples; 10 unless given.",
-)
+@option("--flips", "N", "Name N flipped samples; 10 unless given.", type=click.IntRange(min=0), default=10)
 @DIGITS
 @click.option("--fail-on-regression", is_flag=True, help="Exit 1 if a RUN is significantly worse.")
 @with_console
@@ -550,49 +521,27 @@ Examples:
   answerkey power runs/a runs/b --samples 2000""",
 )
 @click.argument("runs", metavar="[RUN [RUN]]", nargs=-1)
-@click.option(
-    "--difference", callback=read_quantity, metavar="D", help="The difference to be seen, such as 0.03."
-)
-@click.option("--samples", type=click.IntRange(min=1), metavar="N", help="The samples there are.")
-@click.option(
+@option("--difference", "D", "The difference to be seen, such as 0.03.", callback=read_quantity)
+@option("--samples", "N", "The samples there are.", type=click.IntRange(min=1))
+@option(
     "--accuracy",
+    "P",
+    "Accuracy of both models, or twice; 0.5 unless given.",
     callback=read_quantity,
     multiple=True,
-    metavar="P",
-    help="Accuracy of both models, or twice; 0.5 unless given.",
 )
-@click.option(
-    "--correlation",
-    callback=read_quantity,
-    default="0",
-    metavar="R",
-    help="Correlation of their answers; 0 unless given.",
+@option(
+    "--correlation", "R", "Correlation of their answers; 0 unless given.", callback=read_quantity, default="0"
 )
-@click.option(
-    "--omega2", callback=read_quantity, metavar="V", help="Variance of the difference between samples."
+@option("--omega2", "V", "Variance of the difference between samples.", callback=read_quantity)
+@option(
+    "--sigma2", "V", "Variance by chance, of both models, or twice.", callback=read_quantity, multiple=True
 )
-@click.option(
-    "--sigma2",
-    callback=read_quantity,
-    multiple=True,
-    metavar="V",
-    help="Variance by chance, of both models, or twice.",
-)
-@click.option(
-    "--trials", type=click.IntRange(min=1), multiple=True, metavar="K", help="How often each sample is asked."
-)
-@click.option(
-    "--power", "wanted", callback=read_quantity, default="0.8", metavar="P", help="Power; 0.8 unless given."
-)
-@click.option(
-    "--alpha",
-    callback=read_quantity,
-    default="0.05",
-    metavar="A",
-    help="Level of the test; 0.05 unless given.",
-)
+@option("--trials", "K", "How often each sample is asked.", type=click.IntRange(min=1), multiple=True)
+@option("--power", "P", "Power; 0.8 unless given.", "wanted", callback=read_quantity, default="0.8")
+@option("--alpha", "A", "Level of the test; 0.05 unless given.", callback=read_quantity, default="0.05")
 @click.option("--unpaired", is_flag=True, help="The models are not asked the same samples.")
-@click.option("--task", metavar="KEY", help="The task, when the runs have several.")
+@option("--task", "KEY", "The task, when the runs have several.")
 @with_console
 def power_command(
     console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object

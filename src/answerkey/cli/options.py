@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,63 +20,74 @@ if TYPE_CHECKING:
 
 FAILED = 1
 INCOMPLETE = 3
+Command = Callable[..., int | None]
+Decorator = Callable[[Command], Command]
+
+
+def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Decorator:  # noqa: ANN401 - click's
+    """Return an option with a value; `text` is its help, and `names` is what the function calls it."""
+    return click.option(flag, *names, metavar=metavar, help=text, **more)
+
 
 POLICY_OPTIONS = (
-    click.option("--policies", metavar="FILE", help="Rules that the run must meet, in place of its own."),
-    click.option("--baseline", metavar="RUN", help="A run to be no worse than, significantly."),
+    option("--policies", "FILE", "Rules that the run must meet, in place of its own."),
+    option("--baseline", "RUN", "A run to be no worse than, significantly."),
 )
 REPORT_OPTIONS = (
-    click.option("--junit", metavar="FILE", help="Write the gates as JUnit XML."),
-    click.option("--summary", metavar="FILE", help="Append numbers and gates as Markdown."),
+    option("--junit", "FILE", "Write the gates as JUnit XML."),
+    option("--summary", "FILE", "Append numbers and gates as Markdown."),
 )
 
 
-@dataclass(frozen=True)
-class GateFiles:
-    """The files that are asked for; both may be None."""
-
-    junit: str | None = None
-    summary: str | None = None
-
-    def write(self, outcome: Sequence[Run] | AnswerkeyError) -> None:
-        """Write the files that are asked for, from finished runs or from what kept a run from its end."""
-        if self.junit is None and self.summary is None:
-            return
-        from answerkey.reports import markdown
-        from answerkey.runs import write_output
-
-        error = outcome if isinstance(outcome, AnswerkeyError) else None
-        runs = () if isinstance(outcome, AnswerkeyError) else outcome
-        if self.junit is not None:
-            text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
-            write_output(Path(self.junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
-        if self.summary is not None:
-            page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
-            with Path(self.summary).open("a", encoding="utf-8", newline="\n") as stream:
-                stream.write(page)
+#: Writes what others are to read, of finished runs or of what kept a run from its end.
+WriteFiles = Callable[["Sequence[Run] | AnswerkeyError"], None]
 
 
 @contextmanager
-def keep_files(options: dict[str, Any]) -> Iterator[GateFiles]:
-    """Take `--junit` and `--summary` out of the options and yield the files that are asked for.
+def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
+    """Take `--junit` and `--summary` out of the options and yield what writes the files that are asked for.
 
     One that cannot be written is E119, before anything is asked. An error on the way is told in them, too.
     """
-    names: dict[str, str | None] = {name: options.pop(name) for name in ("junit", "summary")}
-    for option, name in names.items():
-        if name is not None and (not name.strip() or Path(name).is_dir()):
+    names: dict[str, str] = {}
+    for option in ("junit", "summary"):
+        if (name := options.pop(option)) is None:
+            continue
+        if not name.strip() or Path(name).is_dir():
             what = "is a folder" if name.strip() else "names no file"
             hint = 'name a file; on GitHub `--summary "$GITHUB_STEP_SUMMARY"`'
             raise SpecError("E119", f"`--{option} {name}` {what}", hint=hint)
-        if name is not None and not Path(name).absolute().parent.is_dir():
+        if not Path(name).absolute().parent.is_dir():
             message = f"`--{option} {name}`: there is no folder `{Path(name).parent}`"
             raise SpecError("E119", message, hint="make the folder first")
-    files = GateFiles(**names)
+        names[option] = name
+
+    def write(outcome: Sequence[Run] | AnswerkeyError) -> None:
+        if names:
+            _write_files(outcome, **names)
+
     try:
-        yield files
+        yield write
     except AnswerkeyError as error:
-        files.write(error)
+        write(error)
         raise
+
+
+def _write_files(
+    outcome: Sequence[Run] | AnswerkeyError, *, junit: str | None = None, summary: str | None = None
+) -> None:
+    from answerkey.reports import markdown
+    from answerkey.runs import write_output
+
+    error = outcome if isinstance(outcome, AnswerkeyError) else None
+    runs = () if isinstance(outcome, AnswerkeyError) else outcome
+    if junit is not None:
+        text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
+        write_output(Path(junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
+    if summary is not None:
+        page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
+        with Path(summary).open("a", encoding="utf-8", newline="\n") as stream:
+            stream.write(page)
 
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
@@ -132,9 +142,6 @@ complete_model = _complete(
 )
 complete_run = _complete(_list_runs, "dir")
 
-Command = Callable[..., int | None]
-Decorator = Callable[[Command], Command]
-
 #: Options as the verbs take them: name to value.
 Chosen = dict[str, object]
 
@@ -185,84 +192,63 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
 
 
 CONFIG = pairs_option("--config", "name=value", "k=4", metavar="K=V", help="Set a config value; repeatable.")
-DIGITS = click.option(
-    "--digits", type=click.IntRange(min=0, max=17), metavar="N", help="Print N digits; shares as fractions."
-)
+DIGITS = option("--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17))
 CLUSTER_OPTIONS = (
-    click.option(
-        "--cluster-by", metavar="COLUMN", help="Allow for samples that belong together by a column."
-    ),
+    option("--cluster-by", "COLUMN", "Allow for samples that belong together by a column."),
     click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."),
 )
-ENV = click.option("--env", metavar="FILE", help="Environment values; replaces the `.env` beside FILE.")
+ENV = option("--env", "FILE", "Environment values; replaces the `.env` beside FILE.")
 OUTSIDE = click.option("--allow-outside", is_flag=True, help="Let FILE refer to files outside its folder.")
-OUT = click.option("--out", metavar="DIR", help="Folder of the run; default `runs/<time>-<key>`.")
+OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
 ENGINE, ENGINE_AGAIN = (
-    click.option(
+    option(
         "--engine",
+        "NAME",
+        f"local or ray: where the work is done{as_before}.",
         type=click.Choice(["local", "ray"]),
         default=default,
-        metavar="NAME",
-        help=f"local or ray: where the work is done{as_before}.",
     )
     for default, as_before in (("local", ""), (None, "; as before unless given"))
 )
-RAY_ADDRESS = click.option(
-    "--ray-address", metavar="ADDRESS", help="With `--engine ray`: the cluster, HOST:PORT or auto."
-)
-ALLOW_FAILED = click.option(
+RAY_ADDRESS = option("--ray-address", "ADDRESS", "With `--engine ray`: the cluster, HOST:PORT or auto.")
+ALLOW_FAILED = option(
     "--allow-failed",
-    metavar="N|N%",
-    help="Let up to N rows (or N % of them) be FAILED for a bad truth or bad choices; score the rest.",
+    "N|N%",
+    "Let up to N rows (or N % of them) be FAILED for a bad truth or bad choices; score the rest.",
 )
 TRUST = click.option("--trust-code", is_flag=True, help="Run the task's Python snippets, and remember that.")
-ALLOW_HOST = click.option(
-    "--allow-host",
-    "allow_hosts",
-    multiple=True,
-    metavar="HOST",
-    help="Let FILE send your keys to this host; repeatable.",
+ALLOW_HOST = option(
+    "--allow-host", "HOST", "Let FILE send your keys to this host; repeatable.", "allow_hosts", multiple=True
 )
 COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
 
 TASK_OPTIONS = (
     CONFIG,
-    click.option("--dataset", metavar="FILE", help="Dataset file, in place of the one in FILE."),
-    click.option("--completions", metavar="FILE", help="Score the completions recorded in this file."),
-    click.option(
-        "--completion-column", metavar="NAME", help="Column with the completion; dots reach into structs."
-    ),
-    click.option("--num-samples", type=click.IntRange(min=1), metavar="N", help="Use only N samples."),
-    click.option(
+    option("--dataset", "FILE", "Dataset file, in place of the one in FILE."),
+    option("--completions", "FILE", "Score the completions recorded in this file."),
+    option("--completion-column", "NAME", "Column with the completion; dots reach into structs."),
+    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
+    option(
         "--subsampling",
+        "HOW",
+        "head or random: which N samples are used.",
         type=click.Choice(["head", "random"]),
-        metavar="HOW",
-        help="head or random: which N samples are used.",
     ),
-    click.option("--seed", type=int, metavar="N", help="Seed of random subsampling."),
+    option("--seed", "N", "Seed of random subsampling.", type=int),
     ENV,
     OUTSIDE,
     ALLOW_HOST,
 )
 CALL_OPTIONS = (
-    click.option(
+    option(
         "--cache-policy",
+        "POLICY",
+        "reuse (default), update or no-cache: use of what models said before.",
         type=click.Choice(["reuse", "update", "no-cache"]),
-        metavar="POLICY",
-        help="reuse (default), update or no-cache: use of what models said before.",
     ),
-    click.option(
-        "--max-calls", type=click.IntRange(min=0), metavar="N", help="Make at most N calls, then stop."
-    ),
-    click.option(
-        "--max-cost",
-        type=click.FloatRange(min=0),
-        metavar="USD",
-        help="Stop before calls cost more than that.",
-    ),
-    click.option(
-        "--price", metavar="IN:OUT", help="What a million tokens cost in USD, where that is not known."
-    ),
+    option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
+    option("--max-cost", "USD", "Stop before calls cost more than that.", type=click.FloatRange(min=0)),
+    option("--price", "IN:OUT", "What a million tokens cost in USD, where that is not known."),
 )
 LIVE_OPTIONS = (
     click.option(

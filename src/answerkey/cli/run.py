@@ -20,7 +20,7 @@ from answerkey.cli.options import (
     RUN_OPTIONS,
     TASK_OPTIONS,
     Chosen,
-    GateFiles,
+    WriteFiles,
     add_options,
     complete_model,
     complete_run,
@@ -28,6 +28,7 @@ from answerkey.cli.options import (
     find_baseline,
     find_exit_code,
     keep_files,
+    option,
     with_console,
 )
 from answerkey.errors import SpecError, raise_all
@@ -46,13 +47,13 @@ Examples:
   answerkey run my-project --model builtin/random --model builtin/longest""",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
-@click.option(
+@option(
     "--model",
+    "NAME",
+    "Who answers; again: one run each.",
     "models",
     multiple=True,
-    metavar="NAME",
     shell_complete=complete_model,
-    help="Who answers; again: one run each.",
 )
 @add_options(*TASK_OPTIONS, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
@@ -68,13 +69,13 @@ def run_command(
     FILE is a run file, a folder that holds `run.yaml`, a task file, or a ready-made task (`answerkey tasks`);
     for a task file `--dataset` and `--model` or `--completions` fill what it leaves open.
     """
-    with keep_files(options) as files:
+    with keep_files(options) as write:
         options = find_baseline(options)
         if dry_run:
-            from answerkey import evaluate
+            from answerkey.evaluate.runner import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
 
-            plans = [evaluate.plan_calls(file, **options | {"model": one}) for one in models or (None,)]
+            plans = [plan_calls(file, **options | {"model": one}) for one in models or (None,)]
             if console.as_json:
                 found = [describe_plan(plan) for plan in plans]
                 console.print_json({"dry_run": found[0] if len(found) == 1 else found})
@@ -86,15 +87,15 @@ def run_command(
         else:
             model = models[0] if models else None
             runs = [run_file(console, file, out=out, options=options | {"model": model})]
-        return finish(console, runs, files=files)
+        return finish(console, runs, write=write)
 
 
 def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
     """Run a file, and show how far it is."""
-    from answerkey import evaluate
+    from answerkey.evaluate import runner
 
     with console.display() as display:
-        return evaluate.run(file, out=out, progress=display.report, listener=display, **options)
+        return runner.run(file, out=out, progress=display.report, listener=display, **options)
 
 
 def _run_each(
@@ -119,7 +120,7 @@ def _run_each(
 
 def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
     """Return what a file asks for; raise all its errors."""
-    from answerkey.evaluate import Options
+    from answerkey.evaluate.prepare import Options
     from answerkey.spec import load_plan
 
     loaded = load_plan(file, Options(**options))  # type: ignore[arg-type]  # the fields of Options
@@ -132,11 +133,11 @@ def finish(
     runs: list[Run],
     steps: Sequence[tuple[str, str]] = (),
     *,
-    files: GateFiles | None = None,
+    write: WriteFiles | None = None,
 ) -> int:
     """Print the summary of a run, or of several and the table that compares them; return the exit code.
 
-    What others are to read of it goes into `files`.
+    `write` is for what others are to read of it.
     """
     from answerkey.reports.terminal import draw_next_steps, draw_side_by_side, draw_summary
     from answerkey.reports.view import describe_run
@@ -152,8 +153,8 @@ def finish(
             console.print_lines(draw_side_by_side(runs, console.width))
         else:
             console.say(draw_next_steps(runs[0], steps))
-    if files is not None:
-        files.write(runs)
+    if write is not None:
+        write(runs)
     return find_exit_code(runs)
 
 
@@ -173,7 +174,7 @@ def score_command(console: Console, file: str, *, out: str | None, **options: ob
     `--completions` may be left out when the dataset itself has the completion column. A scorer that asks a
     model asks it.
     """
-    with keep_files(options) as files:
+    with keep_files(options) as write:
         options = find_baseline(options)
         if options["completions"] is None and options["completion_column"] is None:
             for one in _read_plan(file, options):
@@ -181,7 +182,7 @@ def score_command(console: Console, file: str, *, out: str | None, **options: ob
                     message = f"task `{one.task.key}` asks a model, and `score` asks none"
                     hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
                     raise SpecError("E119", message, hint=hint)
-        return finish(console, [run_file(console, file, out=out, options=options)], files=files)
+        return finish(console, [run_file(console, file, out=out, options=options)], write=write)
 
 
 @click.command(
@@ -192,11 +193,11 @@ Examples:
   answerkey check task.yaml --dataset questions.jsonl --plan""",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_task)
-@click.option(
+@option(
     "--model",
-    metavar="NAME",
+    "NAME",
+    "Model key or provider/name, in place of the one in FILE.",
     shell_complete=complete_model,
-    help="Model key or provider/name, in place of the one in FILE.",
 )
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 @click.option("--plan", is_flag=True, help="Show how each template will be evaluated.")
@@ -207,13 +208,13 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
     Files, config, templates on every row, columns, truths, choices, metric fields; all at once. Exit code 2
     on errors, 0 on warnings alone.
     """
-    from answerkey import evaluate
+    from answerkey.evaluate import runner
     from answerkey.reports.preview import describe_check, draw_check
     from answerkey.text import Span, line
 
     chosen = find_baseline(options)
     with console.display() as display:
-        checked = {file: evaluate.check(file, progress=display.report, **chosen) for file in files}
+        checked = {file: runner.check(file, progress=display.report, **chosen) for file in files}
     if console.as_json:
         described = [describe_check(one, file) for file, one in checked.items()]
         console.print_json(described[0] if len(files) == 1 else {"checks": described})
@@ -235,19 +236,19 @@ def resume_command(console: Console, run: str, **options: object) -> int:
     RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are asked again. A run that is
     complete is left as it is.
     """
-    from answerkey import evaluate
+    from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
     from answerkey.runs import find_place, has_only_begun, load_manifest
 
-    with keep_files(options) as files:
+    with keep_files(options) as write:
         place = find_place(run)
         if isinstance(place, Path) and not place.is_dir():
             place = find_run(run).path or place
         if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
             console.say_text("the run is complete: there is nothing to go on with")
         with console.display() as display:
-            resumed = evaluate.resume(place, progress=display.report, listener=display, **options)
-        return finish(console, [resumed], files=files)
+            resumed = rerun.resume(place, progress=display.report, listener=display, **options)
+        return finish(console, [resumed], write=write)
 
 
 @click.command(
@@ -270,13 +271,13 @@ def rescore_command(
     were. Samples and completions are those of RUN. A scorer that asks a model asks it, unless the call cache
     knows what it said.
     """
-    from answerkey import evaluate
+    from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
 
-    with keep_files(options) as files:
+    with keep_files(options) as write:
         options = find_baseline(options)
         with console.display() as display:
-            scored = evaluate.rescore(
+            scored = rerun.rescore(
                 find_run(run), file, out=out, progress=display.report, listener=display, **options
             )
-        return finish(console, [scored], files=files)
+        return finish(console, [scored], write=write)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from answerkey.cli.console import Console
-from answerkey.cli.options import complete_ready_made, pairs_option, with_console
+from answerkey.cli.options import complete_ready_made, option, pairs_option, with_console
 from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
@@ -71,15 +71,13 @@ Examples:
   answerkey init my-mmlu --task mmlu --dataset data/mmlu/test""",
 )
 @click.argument("folder", metavar="[DIR]", default=".")
-@click.option(
+@option(
     "--task",
-    metavar="NAME",
+    "NAME",
+    "Begin with a ready-made task instead of the example; `answerkey tasks` lists them.",
     shell_complete=complete_ready_made,
-    help="Begin with a ready-made task instead of the example; `answerkey tasks` lists them.",
 )
-@click.option(
-    "--dataset", metavar="FILE", help="Raw files of the ready-made task, in place of its dataset on the hub."
-)
+@option("--dataset", "FILE", "Raw files of the ready-made task, in place of its dataset on the hub.")
 @with_console
 def init_command(console: Console, folder: str, *, task: str | None, dataset: str | None) -> int:
     """Make a working project in DIR (the current folder unless given); nothing is overwritten.
@@ -117,9 +115,7 @@ def schema_command(console: Console, kind: Kind) -> int:
 
 
 @click.command("demo", epilog="Example: answerkey demo --dir /tmp/answerkey-demo")
-@click.option(
-    "--dir", "folder", default="answerkey-demo", metavar="DIR", help="Folder for the example project."
-)
+@option("--dir", "DIR", "Folder for the example project.", "folder", default="answerkey-demo")
 @with_console
 def demo_command(console: Console, folder: str) -> int:
     """Run the built-in example from end to end, offline: make the project, run it, print the summary.
@@ -182,13 +178,13 @@ Examples:
 )
 @click.argument("kind", metavar="KIND")
 @click.argument("path", metavar="PATH")
-@click.option("--out", metavar="DIR", help="Folder to write, new or empty; default `imported/<name>`.")
-@click.option("--score", metavar="NAME", help="Which of their scores is compared, when the log has several.")
-@click.option(
+@option("--out", "DIR", "Folder to write, new or empty; default `imported/<name>`.")
+@option("--score", "NAME", "Which of their scores is compared, when the log has several.")
+@option(
     "--dataset",
-    metavar="FILE",
+    "FILE",
+    "What was asked, where the log does not say: batch outputs.",
     type=click.Path(path_type=Path),
-    help="What was asked, where the log does not say: batch outputs.",
 )
 @pairs_option(
     "--column",
@@ -198,9 +194,7 @@ Examples:
     metavar="NAME=COLUMN",
     help="Which column of a plain file is what: `completion=my_output`; repeatable.",
 )
-@click.option(
-    "--allow-failed", metavar="N|N%", help="Leave out up to N broken lines (or N %); read the rest."
-)
+@option("--allow-failed", "N|N%", "Leave out up to N broken lines (or N %); read the rest.")
 @with_console
 def import_command(
     console: Console,

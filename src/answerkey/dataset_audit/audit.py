@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 
 import polars as pl
 
 from answerkey.dataset_audit.questions import (
     LOOKED_AT,
+    FieldOptions,
     Question,
     QuestionFields,
-    TruthForm,
     find_fields,
     find_oddities,
     fold_text,
@@ -35,7 +35,7 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
-from answerkey.evaluate import Progress, stay_silent
+from answerkey.evaluate.prepare import Progress, stay_silent
 from answerkey.metrics import wilson
 from answerkey.metrics.classification import measure_chance
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
@@ -77,10 +77,6 @@ class Example:
     file: str | None
     line: int | None
     note: str = ""
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.file and self.line else (self.file or f"row {self.line}")
-        return f"{self.sample} ({place})" + (f": {self.note}" if self.note else "")
 
 
 def make_example(samples: Samples, row: int, note: str = "") -> Example:
@@ -140,13 +136,6 @@ def sketch_questions(questions: pl.Series, options: pl.Series, first_row: int) -
     return keys.join(minima.select("row", *bands), on="row", how="left", maintain_order="left")
 
 
-def group_same(sketches: pl.DataFrame) -> list[list[int]]:
-    """Return the rows that have the same hash of their text, in groups, in the order of the first ones."""
-    groups = sketches.group_by("key").agg(pl.col("row").sort()).filter(pl.col("row").list.len() > 1)
-    rows: list[list[int]] = groups.sort(pl.col("row").list.first())["row"].to_list()
-    return rows
-
-
 def pair_rows(sketches: pl.DataFrame) -> pl.DataFrame:
     """Return candidates for questions that are nearly the same: `one` and `other`, the likeliest first.
 
@@ -186,64 +175,63 @@ def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 # ------------------------------------------------------------------------------- likeness
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """The words of a question and those of its options; `telling` are those that must be the same."""
 
     question: Counter[str]
     options: Counter[str]
-    telling: tuple[tuple[str, int], ...]
-
-    @classmethod
-    def read(cls, question: str, options: Iterable[str]) -> Words:
-        """Return the words of a question."""
-        texts = (question, "\x1f".join(options))
-        plain = [one if one.isascii() else unicodedata.normalize("NFKC", one) for one in texts]
-        first, second = (Counter(_TOKENS.findall(text.lower())) for text in plain)
-        telling = [
-            (f"{place} {word}", count)
-            for place, words in enumerate((first, second))
-            for word, count in words.items()
-            if word in _TURNING or not word.isalpha()
-        ]
-        return cls(first, second, tuple(sorted(telling)))
+    telling: frozenset[tuple[int, str, int]]
 
 
-@dataclass
-class Likeness:
-    """How alike questions are, by their words; rare words count more than those of every question."""
+def read_words(question: Question) -> Words:
+    """Return the words of a question."""
+    texts = (question.text or "", "\x1f".join(question.texts))
+    plain = [one if one.isascii() else unicodedata.normalize("NFKC", one) for one in texts]
+    first, second = (Counter(_TOKENS.findall(text.lower())) for text in plain)
+    telling = frozenset(
+        (place, word, count)
+        for place, words in enumerate((first, second))
+        for word, count in words.items()
+        if word in _TURNING or not word.isalpha()
+    )
+    return Words(first, second, telling)
 
-    questions: int = 0
-    known: Counter[str] = field(default_factory=Counter)
-    weights: dict[str, float] = field(default_factory=dict)
 
-    def learn(self, words: Words) -> None:
-        """Take a question into account."""
-        self.questions += 1
-        self.known.update({*words.question, *words.options})
+class WordWeights(dict[str, float]):
+    """How much each word counts, from how many questions it is in: rare ones more than those of every one."""
 
-    def compare(self, one: Words, other: Words) -> float:
-        """Return how alike two questions are, 0 to 1: the less alike of question and options.
+    def __init__(self, questions: Iterable[Words]) -> None:
+        self._questions = 0
+        self._known: Counter[str] = Counter()
+        for words in questions:
+            self._questions += 1
+            self._known.update({*words.question, *words.options})
 
-        0 where their numbers or signs differ, or a word that turns a question into its opposite.
-        """
-        if one.telling != other.telling:
-            return 0.0
-        return min(self._overlap(one.question, other.question), self._overlap(one.options, other.options))
+    def __missing__(self, word: str) -> float:
+        self[word] = weight = math.log1p(self._questions / max(1, self._known[word]))
+        return weight
 
-    def _overlap(self, one: Counter[str], other: Counter[str]) -> float:
-        common = self._weigh({word: min(count, other[word]) for word, count in one.items() if word in other})
-        every = self._weigh(one) + self._weigh(other) - common
-        return common / every if every else 1.0
 
-    def _weigh(self, words: Mapping[str, int]) -> float:
-        weights, total = self.weights, 0.0
+def measure_likeness(one: Words, other: Words, weights: WordWeights) -> float:
+    """Return how alike two questions are, 0 to 1: the less alike of question and options.
+
+    0 where their numbers or signs differ, or a word that turns a question into its opposite.
+    """
+    if one.telling != other.telling:
+        return 0.0
+
+    def weigh(words: Mapping[str, int]) -> float:
+        total = 0.0  # not `sum`, which rounds otherwise from Python 3.12 on
         for word, count in words.items():
-            weight = weights.get(word)
-            if weight is None:
-                weight = weights[word] = math.log1p(self.questions / max(1, self.known[word]))
-            total += count * weight
+            total += count * weights[word]
         return total
+
+    shares = []
+    for first, second in ((one.question, other.question), (one.options, other.options)):
+        common = weigh({word: min(count, second[word]) for word, count in first.items() if word in second})
+        every = weigh(first) + weigh(second) - common
+        shares.append(common / every if every else 1.0)
+    return min(shares)
 
 
 # ------------------------------------------------------------------------------- what is found
@@ -286,22 +274,22 @@ def find_repeats(
     """
     pairs = pair_rows(sketches)
     checked: list[tuple[int, int]] = pairs.head(MOST_PAIRS).sort("one", "other").rows()
-    likeness = Likeness()
     total = sum(len(source.rows) for source in sources)
-    for _, question, _, _ in _iterate(sources, range(min(MOST_WEIGHED, total)) if checked else ()):
-        likeness.learn(Words.read(question.text or "", question.texts))
+    weighed = _iterate(sources, range(min(MOST_WEIGHED, total)) if checked else ())
+    weights = WordWeights(read_words(question) for _, question, _, _ in weighed)
     alike: dict[tuple[int, int], float] = {}
     for start in range(0, len(checked), PAIR_BATCH):
         batch = checked[start : start + PAIR_BATCH]
         words = {
-            row: Words.read(question.text or "", question.texts)
+            row: read_words(question)
             for row, question, _, _ in _iterate(sources, sorted({row for pair in batch for row in pair}))
         }
         for one, other in batch:
-            value = likeness.compare(words[one], words[other])
+            value = measure_likeness(words[one], words[other], weights)
             if value >= similarity:
                 alike[one, other] = value
-    same = _sum_up(sources, group_same(sketches), {})
+    groups = sketches.group_by("key").agg(pl.col("row").sort()).filter(pl.col("row").list.len() > 1)
+    same = _sum_up(sources, groups.sort(pl.col("row").list.first())["row"].to_list(), {})
     return same, _sum_up(sources, group_pairs(alike), alike), pairs.height - len(checked)
 
 
@@ -440,21 +428,14 @@ class DatasetAudit:
 # ------------------------------------------------------------------------------- the way of an audit
 
 
-class DatasetOptions(TypedDict, total=False):
-    """Where the parts of a question are, and what is looked for.
+class DatasetOptions(FieldOptions, total=False):
+    """Where the parts of a question are, and what is looked for; parts not given are found by usual names.
 
-    `question`, `options`, `choices` and `truth` are columns, paths such as `question.stem`, or templates;
-    what is not given is found by usual names. `truth_form` says how a truth names its option. `header` has
-    the column names of a CSV file without a header line. `label_quality` is a column that says whether a
-    label can be relied on, `clean` its values that say so. `similarity` None: repeated questions are not
-    looked for. `dataset`, `config` and `env` are for task and run files.
+    `header` has the column names of a CSV file without a header line. `label_quality` is a column that says
+    whether a label can be relied on, `clean` its values that say so. `similarity` None: repeated questions
+    are not looked for. `dataset`, `config` and `env` are for task and run files.
     """
 
-    question: Sequence[str]
-    options: Sequence[str]
-    choices: str | None
-    truth: str | None
-    truth_form: TruthForm | None
     header: Sequence[str] | None
     label_quality: str | None
     clean: Sequence[str]
@@ -475,10 +456,18 @@ def audit_dataset(
     if not paths:
         raise SpecError("E119", "no file is named", hint="name a task file, a run file or a data file")
     report = progress or stay_silent
-    plans = [path for path in map(Path, paths) if _is_plan(path)]
+    plans = [
+        path
+        for path in map(Path, paths)
+        if find_ready_made(path) is not None or path.is_dir() or path.suffix.lower() in PLAN_ENDINGS
+    ]
     if not plans:
         name = Path(paths[0]).name if len(paths) == 1 else f"{len(paths)} files"
-        tables = [_open_file(path, options.get("header")) for path in paths]
+        header, tables = options.get("header"), []
+        for path in paths:
+            form: Literal["tsv", "csv"] = "tsv" if ".tsv" in Path(path).suffixes else "csv"
+            how = None if header is None else FileFields(format=form, header=tuple(header))
+            tables.append(load_table(path, how).rows)
         return (_audit(name, tables, None, options, report),)
     if len(paths) > 1:
         message = f"`{plans[0]}` is no data file, and only data files can be looked at together"
@@ -505,17 +494,6 @@ def audit_dataset(
     return tuple(found.values())
 
 
-def _is_plan(path: Path) -> bool:
-    return find_ready_made(path) is not None or path.is_dir() or path.suffix.lower() in PLAN_ENDINGS
-
-
-def _open_file(path: str | Path, header: Sequence[str] | None) -> Rows:
-    if header is None:
-        return load_table(path).rows
-    form: Literal["tsv", "csv"] = "tsv" if ".tsv" in Path(path).suffixes else "csv"
-    return load_table(path, FileFields(format=form, header=tuple(header))).rows
-
-
 def _audit(
     name: str,
     tables: Sequence[Rows],
@@ -525,10 +503,7 @@ def _audit(
 ) -> DatasetAudit:
     quality = choose_clean(options.get("label_quality"), options.get("clean") or ())
     similarity = options.get("similarity", SIMILARITY)
-    said: dict[str, Any] = {
-        name: options.get(name) or () if name in {"question", "options"} else options.get(name)
-        for name in ("question", "options", "choices", "truth", "truth_form")
-    }
+    said: Any = {name: value for name, value in options.items() if name in FieldOptions.__annotations__}
     sources, first_row = [], 0
     for rows in tables:
         if quality is not None and quality[0] not in rows.columns:
@@ -536,7 +511,7 @@ def _audit(
             message = f"there is no column `{quality[0]}`"
             raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
         parts = find_fields(rows, scorer, **said)
-        if said["truth_form"] is None and scorer is None:
+        if options.get("truth_form") is None and scorer is None:
             first = read_questions(rows.slice(0, LOOKED_AT).load(parts.columns), parts)
             parts = replace(parts, truth_form=guess_form(first))
         sources.append(QuestionRows(rows, parts, first_row))

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.entities import html5
-from itertools import pairwise, takewhile
-from string import ascii_lowercase, ascii_uppercase
-from typing import Literal
+from itertools import pairwise
+from string import ascii_uppercase
+from typing import Literal, TypedDict, Unpack
 
+from answerkey.datasets.questions import NAMES, find_numbered, read_option_cell
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing, suggest
-from answerkey.evaluate import read_option_cell, write_text
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.solvers import find_reference
 from answerkey.templates import RowError, Template
@@ -27,19 +27,8 @@ TruthForm = Literal["label", "index", "number", "text"]
 
 #: Rows that are looked at to see what a column holds.
 LOOKED_AT = 2_000
-QUESTIONS = (
-    "question", "question_text", "stem", "query", "problem", "input", "prompt", "sentence", "ctx", "text",
-)  # fmt: skip
 PASSAGES = ("passage", "context", "article", "story", "paragraph", "background")
-OPTIONS = ("options", "candidates", "endings", "alternatives", "answers", "option_texts")
-TRUTHS = (
-    "answer", "answer_key", "answerkey", "label", "ground_truth", "groundtruth", "groundtruth_answer",
-    "truth", "correct_answer", "correct_option", "correct", "answer_index", "answer_idx", "gold", "target",
-    "key",
-)  # fmt: skip
-_NUMBERED = re.compile(
-    r"(?P<stem>|option|choice|answer|ending|opt?)[_ ]?(?P<place>[a-z]|\d{1,2})", re.IGNORECASE
-)
+TRUTHS = (*NAMES["answer"], *NAMES["index"], "correct", "key")
 
 
 @dataclass(frozen=True)
@@ -70,20 +59,23 @@ class QuestionFields:
         return found
 
 
-def find_fields(
-    rows: Rows,
-    scorer: StringEqualsMcqa | None = None,
-    *,
-    question: Sequence[str] = (),
-    options: Sequence[str] = (),
-    choices: str | None = None,
-    truth: str | None = None,
-    truth_form: TruthForm | None = None,
-) -> QuestionFields:
-    """Return where the parts are: what the caller says wins, then the scorer of a task, then usual names.
+class FieldOptions(TypedDict, total=False):
+    """Where the parts of a question are: columns, paths such as `question.stem`, or templates.
 
-    The caller names columns, paths such as `question.stem`, or templates.
+    `truth_form` says how a truth names its option.
     """
+
+    question: Sequence[str]
+    options: Sequence[str]
+    choices: str | None
+    truth: str | None
+    truth_form: TruthForm | None
+
+
+def find_fields(
+    rows: Rows, scorer: StringEqualsMcqa | None = None, **said: Unpack[FieldOptions]
+) -> QuestionFields:
+    """Return where the parts are: what the caller says wins, then the scorer of a task, then usual names."""
     first, columns, where = rows.slice(0, LOOKED_AT).load(), rows.columns, Place(file=rows.file)
     few = first.slice(0, 50)
     paths: dict[str, tuple[str, ...]] = {}
@@ -114,27 +106,28 @@ def find_fields(
                 return template
         return None
 
-    asked = [read(one) for one in question]
+    asked = [read(one) for one in said.get("question") or ()]
     if not asked:
-        found = [find(PASSAGES, _are_texts), find(QUESTIONS, _are_texts)]
+        found = [find(PASSAGES, _are_texts), find(NAMES["question"], _are_texts)]
         if found[1] is None:
             hint = f"name it with `--question COLUMN`; columns: {listing(columns)}"
             raise DataError("E206", "no column holds the question", where=where, hint=hint)
         asked = [one for one in found if one is not None]
     told = scorer.templates() if scorer else {}
     names: tuple[str, ...] = ()
-    cells = [read(one) for one in options]
+    cells = [read(one) for one in said.get("options") or ()]
     if not cells:
-        listed = told.get("options") or find(OPTIONS, _are_options)
+        others = [name for name in NAMES["options"] if name != "choices"]
+        listed = told.get("options") or find(others, _are_options)
         listed = listed or find(("choices",), lambda cells: _are_options(cells) and not _are_labels(cells))
         cells = [] if listed is None else [listed]
     if not cells:
-        numbered = _find_numbered(columns)
+        numbered = find_numbered(columns)
         cells = [_compile_path((name,)) for name in numbered]
-        names = tuple(numbered) if all(len(name) == 1 for name in numbered) else ()
-    labels = read(choices) if choices else told.get("choices")
-    labels = labels or find(("choices", "labels", "option_labels"), _are_labels)
-    right = read(truth) if truth else told.get("ground_truth_choice")
+        names = numbered if all(len(name) == 1 for name in numbered) else ()
+    labels = read(choices) if (choices := said.get("choices")) else told.get("choices")
+    labels = labels or find(NAMES["choices"], _are_labels)
+    right = read(truth) if (truth := said.get("truth")) else told.get("ground_truth_choice")
     right = right or find(TRUTHS, _are_truths)
     parts: dict[str, Sequence[Template | None]] = {
         "question": asked,
@@ -146,7 +139,9 @@ def find_fields(
         name: ", ".join(_show_template(one) for one in templates if one is not None) or "none"
         for name, templates in parts.items()
     }
-    return QuestionFields(tuple(asked), tuple(cells), labels, names, right, truth_form or "label", shown)
+    return QuestionFields(
+        tuple(asked), tuple(cells), labels, names, right, said.get("truth_form") or "label", shown
+    )
 
 
 def _compile_path(path: Sequence[str]) -> Template:
@@ -155,21 +150,6 @@ def _compile_path(path: Sequence[str]) -> Template:
 
 def _show_template(template: Template) -> str:
     return str(template.source) if template.path is None else ".".join(map(str, template.path))
-
-
-def _find_numbered(columns: Sequence[str]) -> list[str]:
-    """Return the longest series of columns such as `A`, `B`, `C` or `choice0`, `choice1`."""
-    series: dict[str, dict[str, str]] = {}
-    for name in columns:
-        if match := _NUMBERED.fullmatch(name):
-            stem = match["stem"].lower() + ("1" if match["place"].isdigit() else "a")
-            series.setdefault(stem, {})[match["place"].lower()] = name
-    found: list[str] = []
-    for places in series.values():
-        for order in (ascii_lowercase, map(str, range(100)), map(str, range(1, 100))):
-            run = [places[place] for place in takewhile(places.__contains__, order)]
-            found = run if len(run) > max(1, len(found)) else found
-    return found
 
 
 def _are_texts(cells: Sequence[object]) -> bool:
@@ -242,13 +222,14 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
         if len(cells) == 1:
             found, names = read_option_cell(cells[0][row])
         else:
-            found, names = [write_text(one[row]) for one in cells], list(fields.names)
+            found = [None if one[row] is None else str(one[row]) for one in cells]
+            names = list(fields.names)
         options, told = list(found or ()), read_option_cell(labels[row])[0] or ()
         named = [one for one in told if one is not None]
         names = [one.strip() for one in named or names] or name_options(len(options))
         if not named and len(names) == len(options):
             options = strip_labels(options, names)
-        said = write_text(truths[row])
+        said = None if truths[row] is None else str(truths[row])
         place = find_place(said, names, options, fields.truth_form)
         questions.append(Question(text, tuple(options), tuple(names), place, said))
     return questions

@@ -49,7 +49,6 @@ from answerkey.datasets.tables import (
     read_files,
 )
 from answerkey.errors import DataError, Place, SpecError, listing, remember_url, suggest
-from answerkey.models.proxy import guard_library
 from answerkey.templates import RowFilter
 from answerkey.types import Notice, Registry
 
@@ -570,6 +569,8 @@ class Hub:
 
     @contextmanager
     def _translating(self, asked: HuggingFaceSource, revision: str | None) -> Iterator[None]:
+        from answerkey.models.proxy import guard_library
+
         errors, utils = self._library.errors, self._library.utils
         try:
             forget = getattr(self._library, "close_session", None) or utils.reset_sessions

@@ -11,19 +11,19 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import polars as pl
 
 from answerkey.datasets.dataset import Shard
+from answerkey.datasets.questions import read_option_cell
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
-from answerkey.scorers import ModelScorer, RowProblem, build_scores, try_action
-from answerkey.scorers.mcqa import read_options
-from answerkey.solvers import SingleTurnSolver, find_asking_field, require_known
+from answerkey.scorers import ModelScorer, build_scores, try_action
+from answerkey.solvers import SingleTurnSolver, find_column_field, require_known
 from answerkey.spec import ScoringStep, Specification, Task
 from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
 from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
@@ -87,37 +87,54 @@ class RowProblems:
 
 
 def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
-    """Return what is wrong with rows of a shard; prompts do not matter where completions are recorded."""
+    """Return what is wrong with rows of a shard; prompts do not matter where completions are recorded.
+
+    A problem of the whole, such as a missing column, is placed where the task asks for it.
+    """
     found, task = RowProblems(len(samples)), prepared.task
+
+    def add(kind: str, position: int, error: AnswerkeyError) -> None:
+        if error.code == "E206":  # a column that is not there is no fault of a row
+            found.fatal.append(error)
+        else:
+            found.failed.append(position)
+            found.add(kind, error)
+
     try:
         for step in task.scoring:
             problems, notices = step.scorer.check_rows(samples)
             found.notices.extend(notices)
             for problem in problems:
-                error = _name_scorer(prepared, step, problem)
-                _add(found, f"scorer `{step.key}`", problem.position, error)
+                error: AnswerkeyError = problem.error
+                if error.code == "E206" and problem.field is not None:
+                    at = task.place("definition", "scorers", step.index, problem.field)
+                    message = f"{error.message} of dataset `{prepared.dataset.name}`"
+                    error = DataError(error.code, message, where=at, hint=error.hint)
+                elif error.code != "E206" and len(task.scoring) > 1:
+                    message = f"{error.message} (scorer `{step.key}`)"
+                    error = DataError(error.code, message, where=error.where, hint=error.hint)
+                add(f"scorer `{step.key}`", problem.position, error)
         for problem in find_order_problems(task, samples):
-            _add(found, "`choice_order`", problem.position, problem.error)
+            add("`choice_order`", problem.position, problem.error)
         solver = None if shard.recorded is not None else task.solver
         if isinstance(solver, SingleTurnSolver):
             prompts, wrong = solver.check_prompts(samples, prepared.examples)
         else:
             prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
-        for position, error in wrong:
-            _add(found, "solver", position, _place_setting(task, error))
+        for position, prompt_error in wrong:
+            message, where, code = prompt_error.message, prompt_error.where, prompt_error.code
+            if code == "E207":
+                message = f"{message} (prompt of task `{task.key}`)"
+            elif code == "E206":
+                where = task.place("definition", "solver", *find_column_field(solver, prompt_error))
+            elif where is None and code == "E302":
+                where = task.place("definition", "solver", "examples", "num_examples")
+            add("solver", position, DataError(code, message, where=where, hint=prompt_error.hint))
         if shard.offset == 0 and prompts and not shard.skipped:
             found.notices.extend(_find_hidden_options(task, shard, prompts, set(found.failed)))
     except TemplateStopped as stopped:
         found.fatal.append(stopped.at(task.places.of_template(stopped.source)))
     return found
-
-
-def _add(found: RowProblems, kind: str, position: int, error: AnswerkeyError) -> None:
-    if error.code == "E206":  # a column that is not there is no fault of a row
-        found.fatal.append(error)
-    else:
-        found.failed.append(position)
-        found.add(kind, error)
 
 
 def check_whole(problems: RowProblems, prepared: Prepared) -> None:
@@ -129,39 +146,6 @@ def check_whole(problems: RowProblems, prepared: Prepared) -> None:
         except SpecError as error:
             problems.fatal.append(error)
     problems.fatal.extend(find_unreadable(prepared))
-
-
-def _name_scorer(prepared: Prepared, step: ScoringStep, problem: RowProblem) -> AnswerkeyError:
-    """Return the problem of a missing column placed where the task asks for it, not in the dataset.
-
-    A row's own problem names the scorer when there are several.
-    """
-    error, where, task = problem.error, problem.error.where, prepared.task
-    if error.code != "E206":
-        if len(task.scoring) == 1:
-            return error
-        message = f"{error.message} (scorer `{step.key}`)"
-    elif problem.field is None:
-        return error
-    else:
-        where = task.place("definition", "scorers", step.index, problem.field)
-        message = f"{error.message} of dataset `{prepared.dataset.name}`"
-    return DataError(error.code, message, where=where, hint=error.hint)
-
-
-def _place_setting(task: Task, error: DataError) -> DataError:
-    """Return an error that belongs to no row placed where the task asks for the column or the examples.
-
-    One that does belong to a row says whose prompt it is.
-    """
-    message, where = error.message, error.where
-    if error.code == "E207":
-        message = f"{message} (prompt of task `{task.key}`)"
-    elif error.code == "E206":
-        where = task.place("definition", "solver", *find_asking_field(task.solver, error))
-    elif where is None and error.code == "E302":
-        where = task.place("definition", "solver", "examples", "num_examples")
-    return DataError(error.code, message, where=where, hint=error.hint)
 
 
 # Whether the prompt shows the options: a model that does not see them can only guess a letter.
@@ -185,14 +169,20 @@ def _find_hidden_options(
     """
     rows = [row for row in range(min(LOOKED_AT, len(prompts))) if row not in failed]
     samples = shard.samples.slice(0, LOOKED_AT).load().take(rows)
+    columns = [name for name in COLUMNS if name in samples.columns]
     try:
-        options = _list_options(task, samples)
+        known = task.sample_facts(samples)
+        stated = known.options if known else [None] * len(samples)
+        labels = known.choices if known else [None] * len(samples)
+        cells = [[row[name] for name in columns] for row in samples.rows(columns)]
     except AnswerkeyError:  # what is wrong with the rows or the templates is told elsewhere
         return []
+    # The texts that a scorer knows, else those of a column.
     pairs = [
-        (prompt, texts)
-        for prompt, texts in zip([prompts[row] for row in rows], options, strict=True)
-        if texts and not isinstance(prompt, RowError)
+        (prompts[row], texts)
+        for row, told, own, marks in zip(rows, stated, cells, labels, strict=True)
+        if (texts := next(filter(None, (_read_texts(one, marks or ()) for one in (told, *own))), None))
+        and not isinstance(prompts[row], RowError)
     ]
     if not pairs or any(_shows(prompt, texts) for prompt, texts in pairs):
         return []
@@ -207,22 +197,9 @@ def _find_hidden_options(
     ]
 
 
-def _list_options(task: Task, samples: Samples) -> list[list[str]]:
-    """Return the option texts of each row: those that a scorer knows, else those of a column; or none."""
-    known = task.sample_facts(samples)
-    stated = known.options if known else [None] * len(samples)
-    labels = known.choices if known else [None] * len(samples)
-    columns = [name for name in COLUMNS if name in samples.columns]
-    cells = [[row[name] for name in columns] for row in samples.rows(columns)]
-    return [
-        next((texts for one in (told, *own) if (texts := _read_texts(one, marks or ()))), [])
-        for told, own, marks in zip(stated, cells, labels, strict=True)
-    ]
-
-
 def _read_texts(cell: object, labels: Sequence[str]) -> list[str]:
     """Return the texts of a cell; nothing for one that holds labels only."""
-    found, _ = read_option_cell(list(cell) if isinstance(cell, tuple) else cell)
+    found, _ = read_option_cell(cell)
     texts = [text for text in found or () if text and text.strip()]
     return [] if all(text.strip() in labels or len(text.strip()) == 1 for text in texts) else texts
 
@@ -256,51 +233,6 @@ def _walk_texts(value: object) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for one in value:
             yield from _walk_texts(one)
-
-
-# The options of a question as datasets spell them: lists, mappings, or the text of either.
-
-#: What a list of options says of each, where it says more than the text.
-_TEXT_KEYS, _LABEL_KEYS = ("text", "content", "value", "option"), ("label", "key", "id", "letter")
-
-
-def write_text(value: object) -> str | None:
-    """Return a cell as text; None stays None."""
-    return None if value is None else str(value)
-
-
-def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
-    """Return the texts of a list of options, and their labels where it has any; None for what is no list.
-
-    A list of texts, of mappings with text and label, a mapping of both lists or of label to text, or the text
-    of any of these.
-    """
-    if isinstance(cell, str):
-        cell = read_options(cell)
-    if isinstance(cell, Mapping):
-        return _read_mapping(cell)
-    if not isinstance(cell, list | tuple):
-        return None, []
-    if cell and all(isinstance(one, Mapping) for one in cell):
-        texts = [write_text(_pick(one, _TEXT_KEYS)) for one in cell]
-        labels = [_pick(one, _LABEL_KEYS) for one in cell]
-        return texts, [str(one) for one in labels if one is not None]
-    return [write_text(one) for one in cell], []
-
-
-def _read_mapping(cell: Mapping[str, object]) -> tuple[list[str | None] | None, list[str]]:
-    texts, labels = _pick(cell, _TEXT_KEYS), _pick(cell, _LABEL_KEYS)
-    if isinstance(texts, list | tuple):
-        named = [str(one) for one in labels] if isinstance(labels, list | tuple) else []
-        return [write_text(one) for one in texts], named
-    if all(value is None or isinstance(value, str | int | float) for value in cell.values()):
-        pairs = [(str(name), write_text(value)) for name, value in cell.items() if value is not None]
-        return [text for _, text in pairs], [name for name, _ in pairs]
-    return None, []
-
-
-def _pick(cell: Mapping[str, object], names: Sequence[str]) -> object:
-    return next((cell[name] for name in names if name in cell), None)
 
 
 # Templates that see a completion, tried on a made-up one: what they read that no completion ever has.
@@ -359,13 +291,14 @@ def _try_field(step: ScoringStep, name: str) -> Try:
 
 
 def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
-    """Return the error about a field that is missing even where a made-up reply and score have it.
+    """Return the error about a field that is missing even where a made-up reply and scores have it.
 
     What a provider adds to a message, and what a snippet returns, is not known beforehand: a field that the
     template reads of one of them may be there. The content of a message may be text or a list of parts.
     """
     told: dict[str, RowError] = {}
     is_in_parts = False
+    blank, status = pl.Series([None], dtype=pl.String), pl.Series([ScoreStatus.SCORED.value])
     for _ in range(MOST_NAMES):
         more = dict.fromkeys(told, TEXT)
         content: object = [{"type": "text", "text": TEXT, **more}] if is_in_parts else TEXT
@@ -373,7 +306,12 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
         usage = {"finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
         said = Completion(TEXT, prompt=_PROMPT, reply=reply, **usage)  # type: ignore[arg-type]  # of Completion
         completions = Completions.build(sample.ids, [said], source="made up")
-        problem = attempt(sample, completions, _make_scores(task, told))
+        scores = {}
+        for step in task.scoring:
+            known = (*(step.scorer.value_names or ()), *(step.scorer.metadata_names or ()), *told)
+            values = {name: pl.Series([1.0]) for name in known}
+            scores[step.key] = build_scores(status, blank, values, metadata={})
+        problem = attempt(sample, completions, scores)
         if problem is None or not problem.is_undefined:
             return None
         missing = _NAME.search(problem.message)
@@ -387,17 +325,6 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
         is_in_parts |= is_text
         told[missing["name"]] = problem
     return None
-
-
-def _make_scores(task: Task, names: Iterable[str]) -> dict[str, Scores]:
-    """Return one verdict of each scorer, with every name that is known of it, and these."""
-    blank, status = pl.Series([None], dtype=pl.String), pl.Series([ScoreStatus.SCORED.value])
-    verdicts = {}
-    for step in task.scoring:
-        known = (*(step.scorer.value_names or ()), *(step.scorer.metadata_names or ()), *names)
-        values = {name: pl.Series([1.0]) for name in known}
-        verdicts[step.key] = build_scores(status, blank, values, metadata={})
-    return verdicts
 
 
 # How each template of a task will be evaluated on its dataset: what `check --plan` shows.

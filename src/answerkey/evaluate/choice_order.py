@@ -28,29 +28,26 @@ BASE_COLUMN = "base_sample_id"
 Places = tuple[int, ...]
 
 
-def list_recorded_orders(completions: Rows) -> dict[str, list[tuple[object, Place]]] | None:
-    """Return the orders that a table of completions states, by sample; None when it has no such column."""
-    if ORDER_COLUMN not in completions.columns:
-        return None
-    table = completions.load([ID_COLUMN, BASE_COLUMN, ORDER_COLUMN])
-    cells: dict[str, list[tuple[object, Place]]] = {}
-    for position, (sample, cell) in enumerate(
-        zip(_list_bases(table), table.values(ORDER_COLUMN), strict=True)
-    ):
-        cells.setdefault(sample, []).append((cell, table.place(position, ORDER_COLUMN)))
-    return cells
-
-
 def _list_bases(table: Samples) -> list[str]:
+    """Return the id of the sample that each row is of."""
     named = table.values(BASE_COLUMN) if BASE_COLUMN in table.columns else [None] * len(table)
     return [str(own) if base is None else str(base) for own, base in zip(table.ids, named, strict=True)]
 
 
 def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     """Return the places of the options in the dataset; null is the order of the dataset."""
-    names = _read_names(cell)
-    if names is None:
+    found = cell
+    if isinstance(cell, str):
+        text = cell.strip()
+        found = [one.strip() for one in text.split(",")] if "," in text else list(text.replace(" ", ""))
+        if text.startswith("["):
+            try:
+                found = json.loads(text)
+            except (ValueError, RecursionError):
+                found = list(text)
+    if found is None or found == []:
         return tuple(range(len(labels)))
+    names = [str(one) for one in found] if isinstance(found, list) else [str(found)]
     numbers = sorted(str(place) for place in range(len(labels)))
     if sorted(names) == numbers and sorted(labels) != numbers:
         return tuple(map(int, names))
@@ -62,45 +59,6 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
             hint="name every choice once: at each place the one that its option has in the dataset",
         )
     return tuple(list(labels).index(name) for name in names)
-
-
-def _read_names(cell: object) -> list[str] | None:
-    if isinstance(cell, str):
-        text = cell.strip()
-        if text.startswith("["):
-            try:
-                cell = json.loads(text)
-            except (ValueError, RecursionError):
-                cell = list(text)
-        else:
-            cell = [one.strip() for one in text.split(",")] if "," in text else list(text.replace(" ", ""))
-    if cell is None or cell == []:
-        return None
-    return [str(one) for one in cell] if isinstance(cell, list) else [str(cell)]
-
-
-def name_recorded(completions: Rows, asked: Samples, labels: Sequence[Sequence[str] | None]) -> Rows:
-    """Return completions under the ids of the rows that were asked, which are told by sample and order.
-
-    `asked` are the rows of the dataset, `labels` what the options of each are called.
-    """
-    if ORDER_COLUMN not in completions.columns or asked.orders is None:
-        return completions
-    named: dict[tuple[str, Places], str] = {}
-    known: dict[str, Sequence[str]] = {}
-    rows = zip(asked.ids, asked.orders.select("base_sample_id", "order").iter_rows(), labels, strict=True)
-    for name, (sample, order), names in rows:
-        named[sample, tuple(order)] = str(name)
-        known[sample] = names or ()
-    table = completions.load()
-    ids = []
-    cells = zip(_list_bases(table), table.ids, table.values(ORDER_COLUMN), strict=True)
-    for position, (sample, own, cell) in enumerate(cells):
-        names = known.get(sample)
-        order = read_order(cell, names, table.place(position, ORDER_COLUMN)) if names else ()
-        ids.append(named.get((sample, order), str(own)))
-    series = pl.Series(ID_COLUMN, ids, dtype=pl.String)
-    return replace(table, frame=table.frame.with_columns(series), ids=series)
 
 
 SEPARATOR = "~"
@@ -115,7 +73,6 @@ PLAN_SCHEMA: dict[str, pl.DataType] = {
     "is_plain": pl.Boolean(),
     **PRIOR_SCHEMA,
 }
-Line = tuple[int, int, Sequence[int], str | None, int | None, bool, bool, bool]
 #: How many rows are looked at together.
 BLOCK = 16_384
 Labels = tuple[str, ...]
@@ -199,15 +156,10 @@ class OrderedRows(RowsOver):
             if left is None and code is not None and list(order) != sorted(order):
                 changed = self.setting.arrange(row, self.labels[code], order)
             for name in names:
-                cells[name].append(changed[name])
-        return {name: _build_column(base, name, found) for name, found in cells.items()}
-
-
-def _build_column(base: Samples, name: str, cells: Sequence[object]) -> pl.Series:
-    if name in base.encoded:
-        texts = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in cells]
-        return pl.Series(name, texts, dtype=pl.String)
-    return pl.Series(name, cells, dtype=base.frame[name].dtype)
+                value = changed[name]
+                is_encoded = value is not None and name in base.encoded
+                cells[name].append(json.dumps(value, ensure_ascii=False) if is_encoded else value)
+        return {name: pl.Series(name, found, dtype=base.frame[name].dtype) for name, found in cells.items()}
 
 
 @dataclass(frozen=True)
@@ -256,17 +208,6 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
     setting = task.choice_order
     if setting is None:
         return dataset
-    _require_columns(task, setting, dataset)
-    planned = _plan_orders(task, setting, dataset, completions)
-    rows = OrderedRows(dataset.rows, *planned, setting)
-    _refuse_same_ids(rows, dataset)
-    every = range(len(rows))
-    return OrderedDataset(
-        dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset
-    )
-
-
-def _require_columns(task: Task, setting: ChoiceOrder, dataset: Dataset) -> None:
     for name in sorted(setting.columns - set(dataset.columns)):
         raise DataError(
             "E206",
@@ -274,29 +215,34 @@ def _require_columns(task: Task, setting: ChoiceOrder, dataset: Dataset) -> None
             where=task.place("definition", "choice_order", "options"),
             hint=f"columns: {listing(dataset.columns)}",
         )
-
-
-def _refuse_same_ids(rows: OrderedRows, dataset: Dataset) -> None:
-    """Raise E208 when a sample is called as another one in some order would be."""
-    if not bool(dataset.rows.ids.str.contains(SEPARATOR, literal=True).any()):
-        return
-    ids = rows.ids
-    again = ids.filter(ids.is_duplicated())
-    if len(again):
-        raise DataError(
-            "E208",
-            f"sample id `{again[0]}` is also the name of an order of another sample",
-            where=Place(file=rows.file, field="sample_id"),
-            hint=f"ids that end in `{SEPARATOR}` and a number are those of orders",
-        )
+    rows = OrderedRows(dataset.rows, *_plan_orders(task, setting, dataset, completions), setting)
+    if bool(dataset.rows.ids.str.contains(SEPARATOR, literal=True).any()):
+        ids = rows.ids
+        for again in ids.filter(ids.is_duplicated()).head(1):
+            raise DataError(
+                "E208",
+                f"sample id `{again}` is also the name of an order of another sample",
+                where=Place(file=rows.file, field="sample_id"),
+                hint=f"ids that end in `{SEPARATOR}` and a number are those of orders",
+            )
+    every = range(len(rows))
+    return OrderedDataset(
+        dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset
+    )
 
 
 def _plan_orders(
     task: Task, setting: ChoiceOrder, dataset: Dataset, completions: Rows | None
 ) -> tuple[pl.DataFrame, tuple[Labels, ...]]:
+    """Return the rows to be shown, as in PLAN_SCHEMA, and the label sets that they have."""
     known: dict[Labels, int] = {}
-    lines: list[Line] = []
-    asked = None if completions is None else list_recorded_orders(completions)
+    lines: list[Sequence[object]] = []
+    asked: dict[str, list[tuple[object, Place]]] | None = None
+    if completions is not None and ORDER_COLUMN in completions.columns:
+        table, asked = completions.load([ID_COLUMN, BASE_COLUMN, ORDER_COLUMN]), {}
+        cells = zip(_list_bases(table), table.values(ORDER_COLUMN), strict=True)
+        for position, (sample, cell) in enumerate(cells):
+            asked.setdefault(sample, []).append((cell, table.place(position, ORDER_COLUMN)))
     for offset, block in iterate_blocks(dataset.rows, size=BLOCK):
         for place, (row, labels) in enumerate(zip(block.rows(), list_labels(task, block), strict=True)):
             found = plan_row(setting, row, labels)
@@ -306,18 +252,14 @@ def _plan_orders(
                 left = found.left_in_place if own == found.orders else None
                 found = RowOrders(own, left, None, found.is_plain, found.estimates_prior)
             code = None if labels is None else known.setdefault(labels, len(known))
-            lines.extend(_number_orders(offset + place, found, code))
+            number = 0
+            for index, order in enumerate((*found.orders, *found.extra)):
+                is_extra = index >= len(found.orders)
+                is_named = not is_extra and (len(found.orders) == 1 or list(order) == sorted(order))
+                number += not is_named
+                told = (0 if is_named else number, list(order), found.left_in_place, code)
+                lines.append((offset + place, *told, found.is_plain, found.estimates_prior, is_extra))
     return pl.DataFrame(lines, schema=PLAN_SCHEMA, orient="row"), tuple(known)
-
-
-def _number_orders(row: int, found: RowOrders, code: int | None) -> Iterator[Line]:
-    number = 0
-    for place, order in enumerate((*found.orders, *found.extra)):
-        is_extra = place >= len(found.orders)
-        is_named = not is_extra and (len(found.orders) == 1 or list(order) == sorted(order))
-        number += not is_named
-        marks = (found.is_plain, found.estimates_prior, is_extra)
-        yield row, 0 if is_named else number, list(order), found.left_in_place, code, *marks
 
 
 def list_labels(task: Task, samples: Samples) -> list[Labels | None]:
@@ -345,14 +287,34 @@ def find_order_problems(task: Task, samples: Samples) -> Iterator[RowProblem]:
 
 
 def name_completions(task: Task, completions: Rows, dataset: Dataset) -> Rows:
-    """Return recorded completions under the ids that the rows of an ordered dataset have."""
+    """Return recorded completions under the ids that the rows of an ordered dataset have.
+
+    These are told by sample and order.
+    """
     if task.choice_order is None:
         return completions
     if ORDER_COLUMN not in completions.columns:
         refuse_unordered(task, completions.file)
         return completions
     asked = dataset.samples()
-    return name_recorded(completions, asked, list_labels(task, asked.as_written()))
+    if asked.orders is None:
+        return completions
+    named: dict[tuple[str, Places], str] = {}
+    known: dict[str, Sequence[str]] = {}
+    orders = asked.orders.select("base_sample_id", "order").iter_rows()
+    for name, (sample, order), labels in zip(
+        asked.ids, orders, list_labels(task, asked.as_written()), strict=True
+    ):
+        named[sample, tuple(order)] = str(name)
+        known[sample] = labels or ()
+    table, ids = completions.load(), []
+    cells = zip(_list_bases(table), table.ids, table.values(ORDER_COLUMN), strict=True)
+    for position, (sample, own, cell) in enumerate(cells):
+        names = known.get(sample)
+        order = read_order(cell, names, table.place(position, ORDER_COLUMN)) if names else ()
+        ids.append(named.get((sample, order), str(own)))
+    series = pl.Series(ID_COLUMN, ids, dtype=pl.String)
+    return replace(table, frame=table.frame.with_columns(series), ids=series)
 
 
 def refuse_unordered(task: Task, file: str | None = None) -> None:

@@ -242,10 +242,47 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
     """Raise E508 where samples or truths of two runs differ; notice what else does."""
     first, *others = outcomes
     for other in others:
-        _require_same_samples(first, other, common=common)
-        _require_same_truths(first, other)
-        names = f"`{first.label}` and `{other.label}`"
-        if _fingerprint(first) != _fingerprint(other):
+        names, is_other = f"`{first.label}` and `{other.label}`", _fingerprint(first) != _fingerprint(other)
+        lacking, extra = (
+            one.table.join(two.table, on="sample_id", how="anti", maintain_order="left")["sample_id"]
+            for one, two in ((first, other), (other, first))
+        )
+        shown = [listing(ids.head(SHOWN).to_list()) for ids in (lacking, extra)]
+        if len(lacking) == first.table.height:
+            raise RunError(
+                "E508",
+                f"{names} have no sample in common: they are of other datasets",
+                hint=f"ids are such as {shown[0]} there, and {shown[1]} here",
+            )
+        if (len(lacking) or len(extra)) and not common:
+            sides = ((lacking, first, other, shown[0]), (extra, other, first, shown[1]))
+            told = ", and ".join(
+                f"{len(ids)} samples of `{owner.label}` are not in `{lacks.label}` (such as {examples})"
+                for ids, owner, lacks, examples in sides
+                if len(ids)
+            )
+            hint = "`--common` compares on the samples that all runs have"
+            raise RunError("E508", f"the runs have other samples: {told}", hint=hint)
+        both = first.table.join(other.table, on="sample_id", maintain_order="left")
+        known = both.drop_nulls(["truth", "truth_right"])
+        differs = known.filter(pl.col("truth") != pl.col("truth_right"))
+        if differs.height:
+            sample, one, two = differs.select("sample_id", "truth", "truth_right").row(0)
+            hint = "compare runs on the same dataset; with a corrected one, `answerkey rescore` the old run"
+            raise RunError(
+                "E508",
+                f"{differs.height} of {known.height} samples have another truth: `{sample}` is {one!r} in"
+                f" `{first.label}` and {two!r} in `{other.label}`",
+                hint=hint,
+            )
+        if not known.height and is_other:
+            raise RunError(
+                "E508",
+                f"{names} are of other datasets, and their scorers know no truths by which the samples could"
+                " be matched",
+                hint="compare runs on the same dataset",
+            )
+        if is_other:
             notices.append(Notice(f"the datasets of {names} differ, though samples and truths are the same"))
         if _describe_task(first) != _describe_task(other):
             text = f"the tasks of {names} differ: a difference may be of the task, not of the model"
@@ -253,50 +290,6 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         if (first.scorer, first.value) != (other.scorer, other.value):
             values = [f"`{one.value}` of `{one.scorer}` in `{one.label}`" for one in (first, other)]
             notices.append(Notice(f"compared are {' and '.join(values)}"))
-
-
-def _require_same_samples(first: Outcomes, other: Outcomes, *, common: bool) -> None:
-    lacking, extra = (
-        one.table.join(two.table, on="sample_id", how="anti", maintain_order="left")["sample_id"]
-        for one, two in ((first, other), (other, first))
-    )
-    shown = [listing(ids.head(SHOWN).to_list()) for ids in (lacking, extra)]
-    if len(lacking) == first.table.height:
-        raise RunError(
-            "E508",
-            f"`{first.label}` and `{other.label}` have no sample in common: they are of other datasets",
-            hint=f"ids are such as {shown[0]} there, and {shown[1]} here",
-        )
-    if (len(lacking) or len(extra)) and not common:
-        sides = ((lacking, first, other, shown[0]), (extra, other, first, shown[1]))
-        told = ", and ".join(
-            f"{len(ids)} samples of `{owner.label}` are not in `{lacks.label}` (such as {examples})"
-            for ids, owner, lacks, examples in sides
-            if len(ids)
-        )
-        hint = "`--common` compares on the samples that all runs have"
-        raise RunError("E508", f"the runs have other samples: {told}", hint=hint)
-
-
-def _require_same_truths(first: Outcomes, other: Outcomes) -> None:
-    both = first.table.join(other.table, on="sample_id", maintain_order="left")
-    known = both.drop_nulls(["truth", "truth_right"])
-    differs = known.filter(pl.col("truth") != pl.col("truth_right"))
-    if differs.height:
-        sample, one, two = differs.select("sample_id", "truth", "truth_right").row(0)
-        raise RunError(
-            "E508",
-            f"{differs.height} of {known.height} samples have another truth: `{sample}` is {one!r} in"
-            f" `{first.label}` and {two!r} in `{other.label}`",
-            hint="compare runs on the same dataset; with a corrected one, `answerkey rescore` the old run",
-        )
-    if not known.height and _fingerprint(first) != _fingerprint(other):
-        raise RunError(
-            "E508",
-            f"`{first.label}` and `{other.label}` are of other datasets, and their scorers know no truths by"
-            " which the samples could be matched",
-            hint="compare runs on the same dataset",
-        )
 
 
 def _fingerprint(outcomes: Outcomes) -> object:
@@ -360,25 +353,27 @@ def read_outcomes(
     return Outcomes(label, run, task_run, step.key, name, table, num_trials)
 
 
+def read_numbers(column: pl.Series, *, is_encoded: bool) -> pl.Series:
+    """Return a value of scores as floats; null where it is no finite number."""
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        numbers = column.cast(pl.Float64)
+        return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
+    found = {text: read_number(json.loads(text)) for text in column.unique() if text and is_encoded}
+    return pl.Series([found.get(text) for text in column], dtype=pl.Float64)
+
+
 def _read_part(ids: pl.Series, frame: pl.DataFrame, name: str, *, is_encoded: bool) -> pl.DataFrame | None:
     """Return the rows of one part of the scores; None when the scorer has no such value in it."""
     values, metadata = frame["values"].struct.unnest(), frame["metadata"].struct.unnest()
     if name not in values.columns:
         return None
-    column = values[name]
-    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        numbers = column.cast(pl.Float64)
-        numbers = pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
-    else:
-        found = {text: read_number(json.loads(text)) for text in column.unique() if text and is_encoded}
-        numbers = pl.Series([found.get(text) for text in column], dtype=pl.Float64)
     truth = next((one for one in TRUTH_FIELDS if one in metadata.columns), None)
     owners = metadata[BASE_FIELD] if BASE_FIELD in metadata.columns else ids
     truths = [None] * len(ids) if truth is None else metadata[truth].cast(pl.String)
     table = pl.DataFrame(
         {
             "sample_id": owners.cast(pl.String),
-            "value": numbers,
+            "value": read_numbers(values[name], is_encoded=is_encoded),
             "truth": pl.Series(truths, dtype=pl.String),
             "reason": frame.select(name_left_out()).to_series(),
         }

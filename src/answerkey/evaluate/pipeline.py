@@ -38,7 +38,7 @@ from answerkey.metrics import (
 )
 from answerkey.runs import TaskWriter
 from answerkey.scorers import apply_actions, count_readings, find_audited_rows, join_scores, score_rows
-from answerkey.spec import ScoringStep, Task
+from answerkey.spec import Task
 from answerkey.types import (
     Completions,
     CompletionStatus,
@@ -106,7 +106,7 @@ def run_task(
     """Take a task from its samples to its metric values, and write its tables; `allowed` rows may be wrong.
 
     When the `first` samples all fail in the same way, the others are left out; all are when the run
-    `is_stopped` already.
+    `is_stopped` already. EngineError E603 unless every row was worked on once, and is in the tables once.
     """
     problems, measured = _run_shards(prepared, writer, engine, progress, first=first, is_stopped=is_stopped)
     if problems.fatal or len(problems.failed) > allowed:
@@ -114,9 +114,13 @@ def run_task(
     failure = next((one.failure for one in measured if one.failure is not None), None)
     if failure is not None:
         return Outcome(notices=problems.notices, failure=failure)
-    _require_rows(prepared, writer, measured)
+    wanted, found = len(prepared.dataset), sum(one.rows for one in measured)
+    stored = len(writer.scores)
+    if found != wanted or stored != wanted * prepared.task.num_trials:
+        message = f"of {wanted} rows, {found} were worked on, and the tables have {stored} verdicts"
+        raise EngineError("E603", message, hint="is the run folder on storage that every node shares?")
     outcome = Outcome(
-        values=merge_metrics(prepared.task, measured),
+        values=merge_metrics(prepared.task, [one.parts for one in measured]),
         totals=merge_counts([one.totals for one in measured]),
         encoded={
             step.key: sorted(frozenset().union(*(one.encoded[step.key] for one in measured)))
@@ -164,23 +168,43 @@ def _run_shards(
 
 
 def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Measured:
-    """Take one shard from its samples to the parts of its metrics: read, check, complete, score, write."""
+    """Take one shard from its samples to the parts of its metrics: read, check, complete, score, write.
+
+    Rows that are skipped are neither completed nor judged; those that ended a worker are not even checked.
+    """
     task, size = prepared.task, prepared.task.num_trials
     asked = shard.samples.load(prepared.columns)
     problems = None
     if not prepared.is_checked:
-        problems = _check(prepared, shard, asked)
+        if not shard.skipped or shard.reason == STOPPED_EARLY:
+            problems = check_samples(prepared, shard, asked)
+        else:
+            problems = check_samples(prepared, shard, asked.take(shard.left))
+            problems.failed = array("q", [shard.left[position] for position in problems.failed])
         shard = replace(shard, failed=tuple(sorted(set(problems.failed))))
         if writer is None or problems.fatal:
             return Measured(len(asked), problems=problems)
     try:
-        completions, scores = (_score_left if shard.skipped else _score)(prepared, shard, asked)
+        if not shard.skipped:
+            completions = _complete(prepared, shard, asked)
+            scores = _judge(task, asked, completions, shard.failed)
+        else:
+            left, parts = shard.left, []
+            for one in shard.cut_around():
+                rows = asked.slice(one.offset - shard.offset, len(one.samples))
+                parts.append(_complete(prepared, one, rows).frame)
+            said = Completions(pl.concat(parts))
+            failed = [place for place, row in enumerate(left) if row in set(shard.failed)]
+            judged = _judge(task, asked.take(left), said, failed)
+            trials = [row * size + trial for row in left for trial in range(size)]
+            scores = {key: one.spread(trials, len(asked) * size, shard.reason) for key, one in judged.items()}
+            completions = said.spread(left, asked.ids, size).number(prepared.trials)
         samples, main = asked.repeat(size), task.main_step
         if writer is not None and not shard.is_trial:
             if prepared.keep_completions:
-                writer.write_completions(shard.index, completions.frame)
-            writer.write_scores(shard.index, join_scores(completions, scores))
-        parts = [measure_metrics(one.metrics, scores[one.key], samples, task.trials) for one in task.scoring]
+                writer.write_part("completions", shard.index, completions.frame)
+            writer.write_part("scores", shard.index, join_scores(completions, scores))
+        measured = measure_scores(task, scores, samples)
         totals = count_shard(samples, completions, scores, main=main.key, num_trials=size)
         audited = find_audited_rows(prepared.audited, shard.places, size)
         totals["readings"] = count_readings(main.scorer, samples, completions, scores[main.key], audited)
@@ -190,48 +214,27 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
         return Measured(len(asked), problems=problems, failure=error)  # first of all, rows that are wrong
     errors = sum(one.count(ScoreStatus.ERROR) for one in scores.values())
     encoded = {key: one.encoded for key, one in scores.items()}
-    return Measured(len(asked), parts, totals, encoded, errors, problems)
-
-
-def _check(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
-    """Return what is wrong with the rows of a shard; nothing is done with one that ends its worker."""
-    if not shard.skipped or shard.reason == STOPPED_EARLY:
-        return check_samples(prepared, shard, samples)
-    left = shard.left
-    found = check_samples(prepared, shard, samples.take(left))
-    found.failed = array("q", [left[position] for position in found.failed])
-    return found
-
-
-def _score(prepared: Prepared, shard: Shard, asked: Samples) -> tuple[Completions, dict[str, Scores]]:
-    """Return the completions and scores of every row of a shard."""
-    completions = _complete(prepared, shard, asked)
-    return completions, _judge(prepared.task, asked, completions, shard.failed)
-
-
-def _score_left(prepared: Prepared, shard: Shard, asked: Samples) -> tuple[Completions, dict[str, Scores]]:
-    """Return the same with the withheld rows FAILED: nothing is completed or judged of them."""
-    size, left = prepared.task.num_trials, shard.left
-    parts = [
-        _complete(prepared, one, asked.slice(one.offset - shard.offset, len(one.samples)))
-        for one in shard.cut_around()
-    ]
-    said = Completions(pl.concat([one.frame for one in parts]))
-    failed = [place for place, row in enumerate(left) if row in set(shard.failed)]
-    scores = _judge(prepared.task, asked.take(left), said, failed)
-    rows = [row * size + trial for row in left for trial in range(size)]
-    whole = {key: one.spread(rows, len(asked) * size, shard.reason) for key, one in scores.items()}
-    return said.spread(left, asked.ids, size).number(prepared.trials), whole
+    return Measured(len(asked), measured, totals, encoded, errors, problems)
 
 
 def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions:
-    """Return a shard's completions, one per sample and trial: those there are, or what the solver gets."""
+    """Return a shard's completions, one per sample and trial: those there are, or what the solver gets.
+
+    Of an old run, rows that were wrong then and are in order now have an error.
+    """
     solver, size, trials = prepared.task.solver, prepared.task.num_trials, prepared.trials
     if shard.recorded is not None:
         recorded = shard.recorded.read(samples)
-        return (_mark_unasked(recorded, shard.failed, size) if prepared.is_rescored else recorded).number(
-            trials
-        )
+        if prepared.is_rescored:
+            position = pl.int_range(pl.len()) // size
+            is_missing = (pl.col("source") == NOT_ASKED) & ~position.is_in(list(shard.failed))
+            error = {"status": CompletionStatus.ERROR.value, "error": "the old run did not ask this row"}
+            changed = [
+                pl.when(is_missing).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
+                for name, value in error.items()
+            ]
+            recorded = Completions(recorded.frame.with_columns(changed))
+        return recorded.number(trials)
     if solver is None:
         raise InternalError("E901", f"task `{prepared.task.key}` has neither completions nor a solver")
     positions = sorted(set(range(len(samples))).difference(shard.failed)) if shard.failed else None
@@ -239,15 +242,6 @@ def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions
     known, examples = prepared.task.sample_facts(asked), prepared.examples
     answers = solver.solve(asked, model=prepared.model, known=known, examples=examples, trials=trials)
     return (answers if positions is None else answers.spread(positions, samples.ids, size)).number(trials)
-
-
-def _mark_unasked(completions: Completions, wrong: Sequence[int], num_trials: int) -> Completions:
-    """Return completions of an old run with an error for rows that were wrong then and are in order now."""
-    position = pl.int_range(pl.len()) // num_trials
-    is_missing = (pl.col("source") == NOT_ASKED) & ~position.is_in(list(wrong))
-    status = pl.when(is_missing).then(pl.lit(CompletionStatus.ERROR.value)).otherwise(pl.col("status"))
-    why = pl.when(is_missing).then(pl.lit("the old run did not ask this row")).otherwise(pl.col("error"))
-    return Completions(completions.frame.with_columns(status=status, error=why))
 
 
 def _judge(task: Task, asked: Samples, completions: Completions, failed: Sequence[int]) -> dict[str, Scores]:
@@ -258,22 +252,17 @@ def _judge(task: Task, asked: Samples, completions: Completions, failed: Sequenc
     return apply_actions(task.actions, samples, completions, scores, num_trials=size)
 
 
-def _require_rows(prepared: Prepared, writer: TaskWriter, measured: Sequence[Measured]) -> None:
-    """Raise EngineError E603 unless every row was worked on once, and is in the tables once."""
-    wanted, found = len(prepared.dataset), sum(one.rows for one in measured)
-    stored = writer.count_scores()
-    if found != wanted or stored != wanted * prepared.task.num_trials:
-        message = f"of {wanted} rows, {found} were worked on, and the tables have {stored} verdicts"
-        hint = "is the run folder on storage that every node shares?"
-        raise EngineError("E603", message, hint=hint)
+def measure_scores(task: Task, scores: Mapping[str, Scores], samples: Samples) -> list[list[Any]]:
+    """Return the parts of a shard's metrics, by scorer and metric."""
+    return [measure_metrics(step.metrics, scores[step.key], samples, task.trials) for step in task.scoring]
 
 
-def merge_metrics(task: Task, measured: Sequence[Measured]) -> list[MetricValue]:
-    """Merge the parts of all shards and return every metric value under its final name."""
+def merge_metrics(task: Task, parts: Sequence[Sequence[Sequence[Any]]]) -> list[MetricValue]:
+    """Merge the parts of all shards, by scorer and metric; return every metric value under its final name."""
     groups = []
     for i, step in enumerate(task.scoring):
         for j, one in enumerate(step.metrics):
-            values = finish_metric(one, [shard.parts[i][j] for shard in measured], task.trials)
+            values = finish_metric(one, [shard[i][j] for shard in parts], task.trials)
             groups.append((step.key, one.key, step.purpose, one.metric.type, values))
     return name_values(groups)
 
@@ -282,14 +271,27 @@ def merge_metrics(task: Task, measured: Sequence[Measured]) -> list[MetricValue]
 
 
 def compare_outcomes(task: Task, writer: TaskWriter, outcomes: Sequence[Outcome]) -> None:
-    """Write what the repetitions say together: each metric's spread, and each sample's modal score."""
-    tables = [writer.repetition(number).read_scores() for number in range(len(outcomes))]
-    ids = tables[0]["sample_id"].gather_every(task.num_trials)
-    agreement = {
-        step.key: measure_agreement(runs)
-        for step in task.scoring
-        if (runs := _read_runs(task, step, tables, outcomes))
-    }
+    """Write what the repetitions say together: each metric's spread, and each sample's modal score.
+
+    Scores that are numbers are compared as such, anything else as text; a scorer without a value has none.
+    """
+    tables = [writer.repetition(number).scores.read_all() for number in range(len(outcomes))]
+    agreement: dict[str, pl.DataFrame] = {}
+    for step in task.scoring:
+        runs = []
+        for table, outcome in zip(tables, outcomes, strict=True):
+            scores = Scores(table[step.key].struct.unnest(), frozenset(outcome.encoded[step.key]))
+            scores = scores if task.trials is None else aggregate_scores(scores, task.trials)
+            name = step.scorer.main_value or next(iter(scores.value_names), None)
+            found = None if name is None else scores.column(name)
+            if found is None:
+                break
+            is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+            runs.append(pl.select(pl.when(is_scored).then(found).alias("score")).to_series())
+        else:
+            are_numbers = all(run.dtype.is_numeric() or run.dtype == pl.Boolean for run in runs)
+            runs = [run.cast(pl.Float64 if are_numbers else pl.String) for run in runs]
+            agreement[step.key] = measure_agreement(runs)
     shares = {key: frame["share"].drop_nulls() for key, frame in agreement.items()}
     summary = {
         "num_runs": len(outcomes),
@@ -303,27 +305,6 @@ def compare_outcomes(task: Task, writer: TaskWriter, outcomes: Sequence[Outcome]
             for key, found in shares.items()
         },
     }
+    ids = tables[0]["sample_id"].gather_every(task.num_trials)
     columns = [frame.to_struct(key) for key, frame in agreement.items()]
     writer.write_repeatability(summary, pl.DataFrame([ids, *columns]))
-
-
-def _read_runs(
-    task: Task, step: ScoringStep, tables: Sequence[pl.DataFrame], outcomes: Sequence[Outcome]
-) -> list[pl.Series]:
-    """Return the main score of each sample in each repetition; nothing for a scorer without any value.
-
-    Numbers stay numbers, anything else becomes text.
-    """
-    runs = []
-    for table, outcome in zip(tables, outcomes, strict=True):
-        scores = Scores(table[step.key].struct.unnest(), frozenset(outcome.encoded[step.key]))
-        scores = scores if task.trials is None else aggregate_scores(scores, task.trials)
-        name = step.scorer.main_value or next(iter(scores.value_names), None)
-        found = None if name is None else scores.column(name)
-        if found is None:
-            return []
-        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-        runs.append(pl.select(pl.when(is_scored).then(found).alias("score")).to_series())
-    if all(run.dtype.is_numeric() or run.dtype == pl.Boolean for run in runs):
-        return [run.cast(pl.Float64) for run in runs]
-    return [run.cast(pl.String) for run in runs]

@@ -33,15 +33,14 @@ from answerkey.errors import (
     InternalError,
     Place,
     SpecError,
+    is_url,
     listing,
     raise_all,
     suggest,
 )
 from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import CachePolicy, Price
-from answerkey.models.config import ModelConfig, is_url
-from answerkey.models.model import LiveModel, Model, open_model
+from answerkey.models.config import CachePolicy, Model, ModelConfig, Price
 from answerkey.scorers import (
     ModelScorer,
     StringEqualsMcqa,
@@ -60,7 +59,6 @@ from answerkey.solvers import (
 )
 from answerkey.spec import DatasetSpec, Overrides, Specification, Task, load_feature
 from answerkey.spec import load_task as load_task_file
-from answerkey.templates import Template
 from answerkey.types import Notice, Samples
 
 #: What a resumed run takes over from its folder, and nothing else. Trust, allowed hosts and environment files
@@ -70,7 +68,6 @@ STORED = (
     *("allow_failed", "engine", "ray_address", "copy", "cache_policy", "max_calls", "max_cost", "price"),
     "batch",
 )
-PATHS = ("dataset", "completions")
 MILLION = 1_000_000
 WHOLE = 100
 
@@ -102,7 +99,9 @@ class Options(Overrides):
     def stored(self) -> dict[str, object]:
         """Return what a resumed run takes over, as plain values; paths are absolute."""
         values = {name: value for name in STORED if (value := getattr(self, name)) is not None}
-        values |= {name: _make_absolute(str(values[name])) for name in PATHS if name in values}
+        for name in ("dataset", "completions"):
+            if given := str(values.get(name, "")):  # an address loses what may be secret in it
+                values[name] = hide_query(given) if is_url(given) else name_lasting(given)
         plain: dict[str, object] = json.loads(json.dumps(values, default=str))
         return plain
 
@@ -134,11 +133,6 @@ class Options(Overrides):
                 hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
             )
         return Price(float(match[1]) / MILLION, float(match[2]) / MILLION)
-
-
-def _make_absolute(given: str) -> str:
-    """Return a path that does not depend on the current folder; an address loses what may be secret in it."""
-    return hide_query(given) if is_url(given) else name_lasting(given)
 
 
 def read_options(verb: str, given: Mapping[str, object]) -> Options:
@@ -252,7 +246,15 @@ class Prepared:
         """Return the task as it is checked beforehand: no model is needed, and fewer columns may be."""
         columns = list_checked_columns(self.task, self.dataset, self.recorded)
         bare = replace(self, columns=columns, model=None, judges={}, failed=(), is_checked=False)
-        spread = choose_check_spread(self)
+        solver = self.task.solver if self.recorded is None else None
+        parts = [step.scorer for step in self.task.scoring] + ([solver] if solver else [])
+        spread: Spread = "threads"
+        if not all(type(one).__module__.startswith("answerkey.") for one in parts):
+            spread = "apart"
+        elif len(self.dataset) >= WORKER_ROWS:  # prompts are rendered, though no model is called
+            is_slow = solver is not None and solver.needs_model
+            first = self.dataset.rows.slice(0, FIRST_ROWS)
+            spread = "processes" if is_slow or _needs_python(self.task, first.load(self.columns)) else spread
         return replace(bare, spread=spread, shard_rows=choose_shard_rows(bare, spread))
 
     def without_rows(self) -> Prepared:
@@ -300,7 +302,13 @@ def prepare_specification(
         if options.completions is not None:
             table = load_table(options.completions, by_trial=True).rows
         dataset = order_dataset(task, dataset, table)
-    errors.extend(_find_missing_columns(specification, dataset))
+    named: list[tuple[str, str, Place | None]] = [
+        (f"config value `{name}`", column, task.place("config_spec", name))
+        for name, column in task.dataset_columns.items()
+    ]
+    if specification.selection.stratify_by is not None:  # a check opens all rows and selects none
+        named.append(("`stratify_by`", specification.selection.stratify_by, None))
+    errors += [*_refuse_columns(named, dataset), *find_missing_design(task, dataset)]
     calls_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
     if specification.num_runs > 1 and not calls_model:
         message = f"`repeatability` of `{specification.key}`: recorded completions are the same in every run"
@@ -312,8 +320,17 @@ def prepare_specification(
             )
     model = None
     with _collect(errors):
-        if calls_model and not (is_check and specification.model is None):
-            model = open_model(_require_model(specification))
+        if calls_model and specification.model is not None:
+            from answerkey.models.model import open_model
+
+            model = open_model(specification.model)
+        elif calls_model and not is_check:
+            raise SpecError(
+                "E119",
+                f"task `{task.key}` asks a model, and none is named",
+                where=task.place("definition", "solver"),
+                hint="add `--model builtin/random`, or bring recorded completions with `--completions FILE`",
+            )
     errors.extend(_find_missing_logprobs(task, model))
     judges, problems = open_judges(task, specification.judges)
     errors.extend(problems)
@@ -329,16 +346,40 @@ def prepare_specification(
         keep_completions=options.copy or model is not None,
     )
     if not errors:
-        completions = _describe_completions(prepared, options)
+        said: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
+        if options.completions is not None:
+            file = name_lasting(options.completions)
+            said = {"source": "recorded", "file": file, "sha256": digest_file(file)}
+        elif recorded is not None:
+            said["source"] = "dataset"
+        elif model is not None:
+            said["source"] = "builtin" if model.name.startswith("builtin/") else "live"
+        said["column"] = options.completion_column
         if is_named and specification.model_name:
-            completions["model"] = specification.model_name
-        prepared = lay_out_work(replace(prepared, completions=completions))
+            said["model"] = specification.model_name
+        prepared = lay_out_work(replace(prepared, completions=said))
     return prepared, errors
+
+
+def prepare_opened(specification: Specification, dataset: Dataset, **parts: Any) -> Prepared:  # noqa: ANN401 - of Prepared
+    """Return a task whose samples and completions are at hand already; raise what is wrong with the rest."""
+    judges, errors = open_judges(specification.task, specification.judges)
+    raise_all([*errors, *find_missing_design(specification.task, dataset)])
+    return lay_out_work(Prepared(specification, dataset, judges=judges, **parts))
 
 
 def lay_out_work(prepared: Prepared) -> Prepared:
     """Return a task with what decides how the work is done: what is read, how much at a time, and where."""
-    planned = replace(prepared, columns=list_columns(prepared.task, prepared.dataset, prepared.recorded))
+    task, dataset, recorded = prepared.task, prepared.dataset, prepared.recorded
+    category = find_category_column(dataset.columns)
+    found = [
+        list_checked_columns(task, dataset, recorded),
+        *(action.filter.template.columns for action in task.actions),
+        frozenset(task.design_columns),
+        frozenset({category} if category else ()),
+        frozenset() if recorded is None else recorded.columns,
+    ]
+    planned = replace(prepared, columns=_join_columns(found, dataset))
     spread = choose_spread(planned)
     return replace(planned, spread=spread, shard_rows=choose_shard_rows(planned, spread))
 
@@ -351,18 +392,6 @@ def _collect(errors: list[AnswerkeyError], dataset: DatasetSpec | None = None) -
     except AnswerkeyError as error:
         inside: Sequence[AnswerkeyError] = getattr(error, "errors", (error,))
         errors.extend(inside if dataset is None else map(dataset.locate, inside))
-
-
-def _find_missing_columns(specification: Specification, dataset: Dataset) -> list[AnswerkeyError]:
-    """Return an error for each column that the task or the selection names, and the dataset lacks."""
-    task = specification.task
-    named: list[tuple[str, str, Place | None]] = [
-        (f"config value `{name}`", column, task.place("config_spec", name))
-        for name, column in task.dataset_columns.items()
-    ]
-    if specification.selection.stratify_by is not None:  # a check opens all rows and selects none
-        named.append(("`stratify_by`", specification.selection.stratify_by, None))
-    return [*_refuse_columns(named, dataset), *find_missing_design(task, dataset)]
 
 
 def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
@@ -387,17 +416,6 @@ def _refuse_columns(
             message = f"{who} names the column `{column}`: dataset `{dataset.name}` has none such"
             hint = suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}"
             yield DataError("E206", message, where=where, hint=hint)
-
-
-def _require_model(specification: Specification) -> str | ModelConfig:
-    if specification.model is None:
-        raise SpecError(
-            "E119",
-            f"task `{specification.task.key}` asks a model, and none is named",
-            where=specification.task.place("definition", "solver"),
-            hint="add `--model builtin/random`, or bring recorded completions with `--completions FILE`",
-        )
-    return specification.model
 
 
 def find_completions(
@@ -428,19 +446,6 @@ def find_completions(
     return BlankCompletions()
 
 
-def _describe_completions(prepared: Prepared, options: Options) -> dict[str, object]:
-    """Return what `run.json` says of where the completions come from."""
-    described: dict[str, object] = {"source": "trace", "file": None, "sha256": None}
-    if options.completions is not None:
-        file = name_lasting(options.completions)
-        described = {"source": "recorded", "file": file, "sha256": digest_file(file)}
-    elif prepared.recorded is not None:
-        described["source"] = "dataset"
-    elif prepared.model is not None:
-        described["source"] = "builtin" if prepared.model.name.startswith("builtin/") else "live"
-    return {**described, "column": options.completion_column}
-
-
 # Models that scorers call, and what a model must send.
 
 SOLVE = "solve"
@@ -460,6 +465,8 @@ def open_judges(
     for step in task.scoring:
         if step.key not in judges or not isinstance(step.scorer, ModelScorer):
             continue
+        from answerkey.models.model import open_model
+
         try:
             model = open_model(judges[step.key])
             step.scorer.bind(model, key=step.key)
@@ -475,12 +482,13 @@ def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyErr
     """Return an error for each scorer that reads log-probabilities which the model will not send."""
     if model is None:
         return []
+    from answerkey.models.model import LiveModel
+
     if isinstance(task.solver, ChoiceRankingSolver):
-        try:
+        errors: list[AnswerkeyError] = []
+        with _collect(errors):
             require_echo(model)
-        except SpecError as error:
-            return [error]
-        return []
+        return errors
     why = None
     if model.name.startswith("builtin/"):
         why = f"`{model.name}` has none"
@@ -511,7 +519,7 @@ Columns = frozenset[str] | None
 def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None) -> Columns:
     """Return the columns that checking the rows reads; None for all."""
     found = [
-        _list_template_columns(compile_templates(step.scorer)[0].values())
+        _join_columns(one.columns for one in compile_templates(step.scorer)[0].values())
         if reads_by_templates(step.scorer)
         else None
         for step in task.scoring
@@ -519,19 +527,6 @@ def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None
     found.append(task.choice_order.columns if task.choice_order else frozenset())
     if recorded is None and task.solver is not None:
         found.append(list_solver_columns(task.solver, dataset))
-    return _join_columns(found, dataset)
-
-
-def list_columns(task: Task, dataset: Dataset, recorded: Recorded | None) -> Columns:
-    """Return the columns that a task reads on its way to the metrics; None for all."""
-    category = find_category_column(dataset.columns)
-    found = [
-        list_checked_columns(task, dataset, recorded),
-        *(action.filter.template.columns for action in task.actions),
-        frozenset(task.design_columns),
-        frozenset({category} if category else ()),
-        frozenset() if recorded is None else recorded.columns,
-    ]
     return _join_columns(found, dataset)
 
 
@@ -543,12 +538,8 @@ def list_solver_columns(solver: Solver, dataset: Dataset) -> Columns:
         except DataError:
             return None
     if isinstance(solver, SingleTurnSolver | ChoiceRankingSolver) and solver.examples is None:
-        return _list_template_columns(solver.compile_templates()[0].values())
+        return _join_columns(one.columns for one in solver.compile_templates()[0].values())
     return None
-
-
-def _list_template_columns(templates: Iterable[Template]) -> Columns:
-    return _join_columns([one.columns for one in templates])
 
 
 def _join_columns(found: Iterable[Columns], dataset: Dataset | None = None) -> Columns:
@@ -620,20 +611,6 @@ def choose_spread(prepared: Prepared) -> Spread:
     return "processes" if is_slow else "threads"
 
 
-def choose_check_spread(prepared: Prepared) -> Spread:
-    """Return how the rows of a task may be checked: no model is called, but prompts are rendered."""
-    solver = prepared.task.solver if prepared.recorded is None else None
-    parts = [step.scorer for step in prepared.task.scoring] + ([solver] if solver else [])
-    if not all(type(one).__module__.startswith("answerkey.") for one in parts):
-        return "apart"
-    if len(prepared.dataset) < WORKER_ROWS:
-        return "threads"
-    if solver is not None and solver.needs_model:
-        return "processes"
-    first = prepared.dataset.rows.slice(0, FIRST_ROWS).load(prepared.columns)
-    return "processes" if _needs_python(prepared.task, first) else "threads"
-
-
 def _needs_python(task: Task, samples: Samples) -> bool:
     """Return whether some template of a scorer is rendered for most rows."""
     for template in (one for step in task.scoring for one in compile_templates(step.scorer)[0].values()):
@@ -667,8 +644,3 @@ def take_policies(
     take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
     take = load_feature("policies").take_policies
     return take(tasks, evaluation, options, stored=stored)
-
-
-def describe_policies(policies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entry `policies` for `run.json`; nothing without any."""
-    return {"policies": list(policies)} if policies else {}

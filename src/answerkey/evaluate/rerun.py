@@ -14,25 +14,23 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.recorded import BlankCompletions, find_own_completions, match_completions
+from answerkey.datasets.recorded import BlankCompletions, find_own_completions
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
-from answerkey.evaluate.choice_order import name_completions, order_dataset
-from answerkey.evaluate.pipeline import Measured, merge_metrics
+from answerkey.evaluate.choice_order import order_dataset
+from answerkey.evaluate.pipeline import measure_scores, merge_metrics
 from answerkey.evaluate.prepare import (
     STORED,
     Options,
     Prepared,
     Progress,
-    describe_policies,
-    find_missing_design,
+    find_completions,
     fit_rows,
-    lay_out_work,
     list_solver_columns,
-    open_judges,
+    prepare_opened,
     read_options,
     stay_silent,
     take_policies,
@@ -43,12 +41,13 @@ from answerkey.evaluate.runner import (
     describe_sources,
     describe_system,
     describe_task,
-    prepare_plan,
+    prepare_all,
     run_new,
     run_tasks,
+    trust_snippets,
 )
-from answerkey.metrics import KeyedMetric, measure_metrics
-from answerkey.models.config import Generation, ModelConfig
+from answerkey.metrics import KeyedMetric
+from answerkey.models.config import Generation
 from answerkey.runs import (
     KeptCompletions,
     Run,
@@ -56,7 +55,7 @@ from answerkey.runs import (
     RunWriter,
     StoredFolder,
     TaskRun,
-    default_folder,
+    choose_place,
     find_place,
     forget_journal,
     has_only_begun,
@@ -64,13 +63,10 @@ from answerkey.runs import (
     load_manifest,
     load_run,
     reopen_run,
-    require_free,
 )
-from answerkey.sandbox import require_trust
 from answerkey.solvers import Solver
 from answerkey.spec import (
     DatasetSpec,
-    Plan,
     Specification,
     Task,
     is_task_file,
@@ -159,8 +155,8 @@ def reopen(run: Run, task_key: str | None = None) -> Reopened:
     dataset, entry = reopen_rows(task_run, task), task_run.manifest["completions"]
     recorded: Recorded | None = find_kept(task_run, dataset)
     if recorded is None and entry["source"] == "recorded":
-        table = name_completions(task, _reload_completions(entry), dataset)
-        recorded = match_completions(table, dataset, column=entry["column"], num_trials=task.num_trials)
+        table = _reload_completions(entry)
+        recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
     if recorded is None and entry["source"] == "trace" and task.solver is not None:
         columns = list_solver_columns(task.solver, dataset)
         recorded = TracedCompletions(task.solver, frozenset(dataset.columns) if columns is None else columns)
@@ -182,9 +178,8 @@ def reopen_rows(task_run: TaskRun, task: Task | None = None) -> Dataset:
     """Return the dataset of a task with a row for each row of its scores, trials aside."""
     task = task or task_from_source(task_run.source["task"])
     dataset, entry = reopen_dataset(task_run), task_run.manifest["completions"]
-    if task.choice_order is None or entry["source"] != "recorded" or not entry["file"]:
-        return order_dataset(task, dataset)
-    return order_dataset(task, dataset, _reload_completions(entry))
+    has_orders = task.choice_order is not None and entry["source"] == "recorded" and entry["file"]
+    return order_dataset(task, dataset, _reload_completions(entry) if has_orders else None)
 
 
 def reopen_dataset(task_run: TaskRun) -> Dataset:
@@ -301,8 +296,7 @@ def remeasure(
             step.key: Scores(part[step.key].struct.unnest(), frozenset(encoded.get(step.key, ())))
             for step in task.scoring
         }
-        parts = [measure_metrics(one.metrics, scores[one.key], samples, task.trials) for one in task.scoring]
-        measured.append(Measured(len(samples), parts))
+        measured.append(measure_scores(task, scores, samples))
     return {value.name: value for value in merge_metrics(task, measured)} if measured else {}
 
 
@@ -351,8 +345,7 @@ def rescore(
             )
     if chosen.allow_failed is None:
         chosen = replace(chosen, allow_failed=old.manifest.get("options", {}).get("allow_failed"))
-    place = find_place(out) if out is not None else default_folder(old.key)
-    require_free(place)
+    place = choose_place(out, old.key)
     plan = None
     if isinstance(task, str | Path) and not is_task_file(task):  # read as if no model were to be asked
         loaded = load_plan(task, replace(chosen, completions="those of the old run"))
@@ -363,7 +356,17 @@ def rescore(
         )
         file: str | None = str(Path(task).resolve())
     else:
-        tasks, notices = _choose_tasks(old, *_load_new(old, task, chosen))
+        new, told = task, list[Notice]()
+        if new is not None and not isinstance(new, Task):
+            first = load_task(new, overrides=chosen)
+            # Config values that nobody gives are those of the old run.
+            values = {key: one for run in old.tasks.values() for key, one in run.manifest["config"].items()}
+            said = {error.message for error in first.errors}
+            missing = {key: one for key, one in values.items() if f"config value `{key}` is missing" in said}
+            again = load_task(new, config=missing, overrides=chosen) if missing else first
+            raise_all(again.errors)
+            new, told = again.value, again.notices
+        tasks, notices = _choose_tasks(old, {f"task {new.key}": new} if new else {}, told)
         file = old.manifest.get("file")
     if chosen.policies is None and plan is not None:
         policies: Sequence[Mapping[str, Any]] = plan.policies
@@ -373,38 +376,18 @@ def rescore(
         stored = old.manifest.get("policies") or ()
         policies, more = take_policies(tasks, old.key, chosen, stored=stored)
     prepared = [_prepare_rescored(old, key, new, file, chosen) for key, new in tasks.items()]
-    snippets = [one for each in prepared for one in each.specification.snippets]
-    require_trust(snippets, trust_code=chosen.trust_code)
-    manifest = describe_run(old.key, old.manifest["display_name"], prepared, [*notices, *more])
+    trust_snippets((one.specification for one in prepared), chosen)
+    path = str(old.path.resolve()) if old.path else None
+    source = {"path": path, "started_at": old.manifest.get("started_at")}
+    name, notices = old.manifest["display_name"], [*notices, *more]
+    about = {"rescored_from": source, "options": chosen.stored(), "file": file}
+    manifest = describe_run(old.key, name, prepared, notices, policies, **about)
     for entry in manifest["tasks"]:  # the samples and the model are those of the old run
         before = old.tasks[entry["key"]].manifest
         entry |= {name: before[name] for name in ("dataset", "model")}
-    path = str(old.path.resolve()) if old.path else None
-    source = {"path": path, "started_at": old.manifest.get("started_at")}
-    manifest |= {"rescored_from": source, "options": chosen.stored(), "file": file}
-    manifest |= describe_policies(policies)
     engine = open_engine(chosen.engine, chosen.ray_address)
     report = progress or stay_silent
     return run_new(prepared, place, manifest, engine, report, options=chosen, listener=listener)
-
-
-def _load_new(
-    run: Run, task: Task | Mapping[str, object] | str | Path | None, options: Options
-) -> tuple[dict[str, Task], Sequence[Notice]]:
-    """Return the new task by `task <key>`; config values that nobody gives are those of the old run."""
-    if task is None or isinstance(task, Task):
-        return {} if task is None else {f"task {task.key}": task}, []
-    loaded = load_task(task, overrides=options)
-    stored = {name: value for one in run.tasks.values() for name, value in one.manifest["config"].items()}
-    missing = {
-        name: value
-        for name, value in stored.items()
-        if any(error.message == f"config value `{name}` is missing" for error in loaded.errors)
-    }
-    if missing:
-        loaded = load_task(task, config=missing, overrides=options)
-    raise_all(loaded.errors)
-    return ({f"task {loaded.value.key}": loaded.value} if loaded.value else {}), loaded.notices
 
 
 def _choose_tasks(
@@ -427,30 +410,24 @@ def _choose_tasks(
     left = [
         Notice(f"task `{key}` is left out: it is not among the new tasks") for key in old if key not in chosen
     ]
-    solvers = {key: _find_solver(task) != _find_solver(old[key]) for key, task in chosen.items()}
+    definitions: dict[str, tuple[Any, Any]] = {
+        key: (task.source["definition"], old[key].source["definition"]) for key, task in chosen.items()
+    }
     other = [
         Notice(
             f"task `{key}` would ask something else now; these are answers to what was asked then",
             where=chosen[key].place("definition", "solver"),
             hint="`answerkey run` asks anew",
         )
-        for key, is_other in solvers.items()
-        if is_other
+        for key, (now, then) in definitions.items()
+        if now.get("solver") != then.get("solver")
     ]
     return chosen, [*notices, *left, *other]
-
-
-def _find_solver(task: Task) -> object:
-    definition: Any = task.source["definition"]
-    return definition.get("solver")
 
 
 def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, options: Options) -> Prepared:
     """Return a task ready to be scored: the samples and completions of the old run, the new task."""
     found = reopen(run, key)
-    judges = load_judges(task, run_file=run_file, overrides=options)
-    models, errors = open_judges(task, judges)
-    raise_all([*errors, *find_missing_design(task, found.dataset)])
     task_run, entry, source = found.task_run, found.task_run.manifest, found.task_run.source
     kept = [find_kept(one, found.dataset) for one in task_run.repetitions]
     repeated = tuple(one for one in kept if one is not None)
@@ -481,21 +458,18 @@ def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, opti
         model_key=source.get("model_key"),
         selection=Selection(**entry["selection"]),
         num_runs=1 + len(task_run.repetitions),
-        judges=judges,
+        judges=load_judges(task, run_file=run_file, overrides=options),
     )
     # The new run needs the completions that the old one has, and those that only its own solver finds.
     is_kept = bool(len(task_run.stored_completions)) or entry["completions"]["source"] == "trace"
-    return lay_out_work(
-        Prepared(
-            specification=specification,
-            dataset=found.dataset,
-            judges=models,
-            recorded=found.recorded,
-            repeated=repeated,
-            completions=dict(entry["completions"]),
-            keep_completions=options.copy or is_kept,
-            is_rescored=True,
-        )
+    return prepare_opened(
+        specification,
+        found.dataset,
+        recorded=found.recorded,
+        repeated=repeated,
+        completions=dict(entry["completions"]),
+        keep_completions=options.copy or is_kept,
+        is_rescored=True,
     )
 
 
@@ -530,7 +504,24 @@ def resume(
         if writer.manifest["status"] == "complete":  # the process that held it has just finished
             forget_journal(place)
             return load_run(place)
-        chosen = _take_options(writer.manifest, options)
+        manifest, given = writer.manifest, {key: one for key, one in options.items() if one is not None}
+        for name in given.keys() & {*FIXED, "config", "policies", "baseline"}:
+            raise SpecError(
+                "E119",
+                f"`{name}` cannot be chosen: a run goes on with what it was started with",
+                hint="leave it out, or start a new run with `answerkey run`",
+            )
+        stored = manifest.get("options")
+        if not isinstance(stored, Mapping):
+            raise _refuse("it does not say which options it was started with")
+        if unknown := stored.keys() - set(STORED):
+            raise _refuse(f"its folder states options that it cannot decide: {listing(sorted(unknown))}")
+        # Who resumes a run that a limit stopped has seen that, and wants it to go on.
+        ended = LIMITS if (manifest.get("stopped") or {}).get("code") == "E305" else frozenset[str]()
+        if "engine" in given:
+            ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
+        held = {name: value for name, value in stored.items() if name not in ended}
+        chosen = read_options("resume", {**held, **given})
         engine = open_engine(chosen.engine, chosen.ray_address)
         tasks, _ = check_beforehand(_prepare_again(writer, chosen), chosen, engine, report)
         writer.restart(describe_system())
@@ -540,72 +531,49 @@ def resume(
         return run_tasks(tasks, writer, engine, report, options=chosen, listener=listener)
 
 
-def _take_options(manifest: Mapping[str, Any], given: Mapping[str, object]) -> Options:
-    """Return the options that the run was started with, and those that are given anew."""
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in given.keys() & {*FIXED, "config", "policies", "baseline"}:
-        raise SpecError(
-            "E119",
-            f"`{name}` cannot be chosen: a run goes on with what it was started with",
-            hint="leave it out, or start a new run with `answerkey run`",
-        )
-    stored = manifest.get("options")
-    if not isinstance(stored, Mapping):
-        raise _refuse("it does not say which options it was started with")
-    if unknown := stored.keys() - set(STORED):
-        raise _refuse(f"its folder states options that it cannot decide: {listing(sorted(unknown))}")
-    # Who resumes a run that a limit stopped has seen that, and wants it to go on.
-    ended = LIMITS if (manifest.get("stopped") or {}).get("code") == "E305" else frozenset[str]()
-    if "engine" in given:
-        ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
-    held = {name: value for name, value in stored.items() if name not in ended}
-    return read_options("resume", {**held, **given})
-
-
 def _prepare_again(writer: RunWriter, options: Options) -> list[Prepared]:
     """Return the tasks of a run that stopped; E505 or E507 when what decides the numbers is not as it was."""
     manifest = writer.manifest
     sources = {entry["key"]: writer.read_source(entry["key"]) for entry in manifest["tasks"]}
     if "rescored_from" in manifest:
-        tasks = _prepare_rescored_again(manifest, sources, options)
-        snippets = [one for each in tasks for one in each.specification.snippets]
-        require_trust(snippets, trust_code=options.trust_code)
+        source = manifest["rescored_from"]
+        old = load_run(str(source["path"])) if is_run(find_place(str(source["path"]))) else None
+        if old is None or old.manifest.get("started_at") != source["started_at"]:
+            raise RunError(
+                "E507",
+                f"the run cannot be resumed: `{source['path']}` is not the run any more that it scores again",
+                hint="start again with `answerkey rescore`; what the judges said comes from the call cache",
+            )
+        tasks = [
+            _prepare_rescored(old, key, task_from_source(one["task"]), manifest.get("file"), options)
+            for key, one in sources.items()
+        ]
+        trust_snippets((one.specification for one in tasks), options)
     else:
         specifications = [
             _specify(entry, sources[entry["key"]], manifest, options) for entry in manifest["tasks"]
         ]
-        snippets = [one for each in specifications for one in each.snippets]
-        require_trust(snippets, trust_code=options.trust_code)
-        plan = Plan(manifest["key"], tuple(specifications), project=writer.store.home or Path(), file="")
+        trust_snippets(specifications, options)
         try:
-            tasks = prepare_plan(plan, options)
+            tasks = prepare_all(specifications, options)
         except DataError as error:
             raise _gone("dataset", error.where.file if error.where else None, error.message) from error
     for entry, one in zip(manifest["tasks"], tasks, strict=True):
         found, source = describe_task(one), sources[entry["key"]]
         if "rescored_from" not in manifest:
-            _compare(entry, found, source, describe_sources(one))
+            shown = describe_sources(one)["examples_fingerprint"]
+            if found["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
+                raise _gone("dataset", entry["dataset"]["file"], CHANGED)
+            if found["completions"]["sha256"] != entry["completions"]["sha256"]:
+                raise _gone("completions", entry["completions"]["file"], CHANGED)
+            if shown != source.get("examples_fingerprint"):
+                raise _gone("examples", (source["examples"] or {}).get("file_path"), CHANGED)
+            if found["model"] != entry["model"]:
+                raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
         for before, now in zip(entry["scorers"], found["scorers"], strict=True):
             if now.get("model") != before.get("model"):
                 raise _refuse(f"the model of its scorer `{before['key']}` is not the same any more")
     return tasks
-
-
-def _prepare_rescored_again(
-    manifest: Mapping[str, Any], sources: Mapping[str, Mapping[str, Any]], options: Options
-) -> list[Prepared]:
-    """Return the tasks of a run that scores an old one again."""
-    source = manifest["rescored_from"]
-    old = load_run(str(source["path"])) if is_run(find_place(str(source["path"]))) else None
-    if old is None or old.manifest.get("started_at") != source["started_at"]:
-        raise RunError(
-            "E507",
-            f"the run cannot be resumed: `{source['path']}` is not the run any more that it scores again",
-            hint="start again with `answerkey rescore`; what the judges said comes from the call cache",
-        )
-    file = manifest.get("file")
-    tasks = {key: task_from_source(one["task"]) for key, one in sources.items()}
-    return [_prepare_rescored(old, key, task, file, options) for key, task in tasks.items()]
 
 
 def _specify(
@@ -613,14 +581,22 @@ def _specify(
 ) -> Specification:
     """Return what a task of a run was to do, from its entry in `run.json` and its `task.json`."""
     dataset, examples, completions = entry["dataset"], source["examples"], entry["completions"]
-    task = task_from_source(source["task"])
+    task, model = task_from_source(source["task"]), None
     is_recorded = completions["source"] == "recorded" and completions["file"]
+    if entry["model"]:  # as it was named; what is secret, and what its file defines, is looked up again
+        reference, stated = source.get("model_key"), dict(source.get("generation") or {})
+        if reference is None:
+            raise _refuse("it does not say how its model was named")
+        if "stop" in stated:
+            stated["stop"] = tuple(stated["stop"])
+        generation = Generation(**stated)
+        model = load_model(reference, manifest["file"], generation=generation, overrides=options)
     return Specification(
         key=entry["key"],
         task=task,
         dataset=DatasetSpec(dataset["key"], source_from(source["dataset"]), dataset["display_name"]),
         display_name=entry["display_name"],
-        model=_find_model(source, manifest, options) if entry["model"] else None,
+        model=model,
         model_key=source.get("model_key"),
         model_name=completions.get("model"),
         selection=Selection(**entry["selection"]),
@@ -629,32 +605,6 @@ def _specify(
         judges=load_judges(task, run_file=manifest.get("file"), overrides=options),
         completions=str(completions["file"]) if is_recorded else None,
     )
-
-
-def _find_model(
-    source: Mapping[str, Any], manifest: Mapping[str, Any], options: Options
-) -> str | ModelConfig:
-    """Return the model as it was named; what is secret, and what its file defines, is looked up again."""
-    reference, stated = source.get("model_key"), dict(source.get("generation") or {})
-    if reference is None:
-        raise _refuse("it does not say how its model was named")
-    if "stop" in stated:
-        stated["stop"] = tuple(stated["stop"])
-    return load_model(reference, manifest["file"], generation=Generation(**stated), overrides=options)
-
-
-def _compare(
-    entry: Mapping[str, Any], found: Mapping[str, Any], source: Mapping[str, Any], now: Mapping[str, Any]
-) -> None:
-    """Raise E505 or E507 unless dataset, completions, examples and model are what they were."""
-    if found["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
-        raise _gone("dataset", entry["dataset"]["file"], CHANGED)
-    if found["completions"]["sha256"] != entry["completions"]["sha256"]:
-        raise _gone("completions", entry["completions"]["file"], CHANGED)
-    if now["examples_fingerprint"] != source.get("examples_fingerprint"):
-        raise _gone("examples", (source["examples"] or {}).get("file_path"), CHANGED)
-    if found["model"] != entry["model"]:
-        raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
 
 
 def _refuse(why: str) -> RunError:

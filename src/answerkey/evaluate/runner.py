@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -35,21 +35,16 @@ from answerkey.evaluate.prepare import (
     Options,
     Prepared,
     Progress,
-    describe_policies,
     find_completions,
-    find_missing_design,
-    lay_out_work,
-    open_judges,
+    prepare_opened,
     prepare_specification,
     read_options,
     stay_silent,
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import call_key, charge
-from answerkey.models.config import ModelConfig
-from answerkey.models.model import LiveModel, Model, SnippetModel, open_model
-from answerkey.runs import Run, RunPlace, RunWriter, default_folder, find_place, require_free, start_run
+from answerkey.models.config import CachePolicy, Model, ModelConfig
+from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import ModelScorer
 from answerkey.solvers import ChoiceRankingSolver
@@ -70,7 +65,6 @@ from answerkey.types import Notice
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener, Session
     from answerkey.models.cache import CallCache
-    from answerkey.models.calls import CachePolicy
 
 
 def run(
@@ -90,12 +84,10 @@ def run(
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     chosen = replace(chosen, cache_policy=policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
-    place = find_place(out) if out is not None else default_folder(plan.key)
-    require_free(place)
-    tasks = prepare_plan(plan, chosen)
-    manifest = describe_run(plan.key, plan.display_name, tasks, notices)
-    manifest |= {"file": str(Path(path).resolve()), "options": chosen.stored()}
-    manifest |= describe_policies(plan.policies)
+    place = choose_place(out, plan.key)
+    tasks = prepare_all(plan.specifications, chosen)
+    source = {"file": str(Path(path).resolve()), "options": chosen.stored()}
+    manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)
     return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
 
 
@@ -110,17 +102,22 @@ def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
             where=Place(file=str(path)),
             hint="a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset",
         )
-    snippets = [one for spec in loaded.value.specifications for one in spec.snippets]
-    require_trust(snippets, trust_code=options.trust_code)
+    trust_snippets(loaded.value.specifications, options)
     raise_all(loaded.value.find_baseline_errors())
     return loaded.value, list(loaded.notices)
 
 
-def prepare_plan(plan: Plan, options: Options) -> list[Prepared]:
-    """Open everything that a plan names; raise all errors at once."""
+def trust_snippets(specifications: Iterable[Specification], options: Options) -> None:
+    """Raise E118 for code that is not trusted."""
+    snippets = [one for each in specifications for one in each.snippets]
+    require_trust(snippets, trust_code=options.trust_code)
+
+
+def prepare_all(specifications: Iterable[Specification], options: Options) -> list[Prepared]:
+    """Open everything that specifications name; raise all errors at once."""
     tasks: list[Prepared] = []
     errors: list[AnswerkeyError] = []
-    for specification in plan.specifications:
+    for specification in specifications:
         one, problems = prepare_specification(specification, options)
         errors.extend(problems)
         tasks.extend([one] if one else [])
@@ -204,6 +201,17 @@ def run_tasks(
     is_incomplete = is_stopped = False
     is_kept = writer.is_resumed or any(one.calls_models for one in tasks)
     session: Session | None = None
+
+    def describe_calls(key: str) -> dict[str, Any]:
+        return {} if session is None else session.describe(key)
+
+    def say_stopped(key: str, stop: KeyboardInterrupt) -> None:
+        try:
+            writer.stop({**changes, key: describe_calls(key)}, stop)
+        except AnswerkeyError as error:  # storage that cannot be reached is told of, and no more
+            if listener is not None:
+                listener.warn(Notice(error.message, hint=error.hint))
+
     with ExitStack() as stack:
         if any(one.calls_models for one in tasks):
             from answerkey.evaluate.session import open_session
@@ -215,16 +223,16 @@ def run_tasks(
                 outcomes = _run_repetitions(one, writer, session, engine, progress, options, is_stopped)
             except KeyboardInterrupt as stop:
                 # Whoever sends a signal may not wait long: what there is first, then what still comes.
-                _say_stopped(writer, changes, one.key, session, stop, listener)
+                say_stopped(one.key, stop)
                 if session is not None:
                     session.stack.close()
-                    _say_stopped(writer, changes, one.key, session, stop, listener)
+                    say_stopped(one.key, stop)
                 raise
             except AnswerkeyError as stop:
                 if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
                     raise
                 if is_kept or isinstance(stop, EngineError | InternalError):
-                    writer.stop({**changes, one.key: _describe_calls(session, one.key)}, stop)
+                    writer.stop({**changes, one.key: describe_calls(one.key)}, stop)
                 else:
                     writer.discard()
                 raise
@@ -235,7 +243,7 @@ def run_tasks(
             if refused or failures:
                 continue
             found = {"counts": outcomes[0].totals["counts"], "encoded": outcomes[0].encoded}
-            changes[one.key] = found | _describe_calls(session, one.key)
+            changes[one.key] = found | describe_calls(one.key)
             is_stopped |= outcomes[-1].is_stopped
             is_incomplete |= any(each.errors or each.totals["unscored"] > limit for each in outcomes)
             if session is not None:
@@ -249,13 +257,12 @@ def run_tasks(
         told = writer.manifest["notices"]
         more = [one for one in dict.fromkeys(map(str, heard)) if one not in told]
         writer.manifest["notices"] = [*told, *more]
-    conclude = _decide_gates if writer.manifest.get("policies") else None
+
+    def decide_gates(run: Run) -> dict[str, Any]:
+        return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
+
+    conclude = decide_gates if writer.manifest.get("policies") else None
     return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
-
-
-def _decide_gates(run: Run) -> dict[str, Any]:
-    """Return the entry `gates` for the `run.json` of a run that has policies, and ends."""
-    return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
 
 
 def _run_repetitions(
@@ -295,31 +302,16 @@ def _run_repetitions(
     return outcomes
 
 
-def _describe_calls(session: Session | None, key: str) -> dict[str, Any]:
-    return {} if session is None else session.describe(key)
-
-
-def _say_stopped(
-    writer: RunWriter,
-    changes: Mapping[str, Mapping[str, Any]],
-    key: str,
-    session: Session | None,
-    stop: KeyboardInterrupt,
-    listener: Listener | None,
-) -> None:
-    """Say in the run that a signal stopped it; storage that cannot be reached is told of, and no more."""
-    try:
-        writer.stop({**changes, key: _describe_calls(session, key)}, stop)
-    except AnswerkeyError as error:
-        if listener is not None:
-            listener.warn(Notice(error.message, hint=error.hint))
-
-
 # What the run folder says of a run and its tasks.
 
 
 def describe_run(
-    key: str, display_name: str | None, tasks: Sequence[Prepared], notices: Sequence[Notice]
+    key: str,
+    display_name: str | None,
+    tasks: Sequence[Prepared],
+    notices: Sequence[Notice],
+    policies: Sequence[Mapping[str, Any]],
+    **more: object,
 ) -> dict[str, Any]:
     """Return what `run.json` says before the work begins."""
     return {
@@ -328,6 +320,8 @@ def describe_run(
         "display_name": display_name or key,
         "notices": [str(notice) for notice in notices],
         "tasks": [describe_task(one) for one in tasks],
+        **more,
+        **({"policies": list(policies)} if policies else {}),
     }
 
 
@@ -429,79 +423,58 @@ def score(
     completion column is scored. A scorer that asks a model must name it by provider or URL; it is asked.
     """
     chosen = read_options("score", options)
-    ready = _take_task(task, chosen)
+    is_callers, ready = isinstance(task, Mapping), task
+    if not isinstance(ready, Task):
+        loaded = load_task(ready, config=chosen.config, overrides=chosen)
+        raise_all(loaded.errors)
+        if loaded.value is None:
+            hint = "give a task file, a mapping or a Task"
+            raise SpecError("E119", "there is no task to score with", hint=hint)
+        ready = loaded.value
     engine = open_engine(chosen.engine, chosen.ray_address)
-    is_callers = isinstance(task, Mapping)
     judges = load_judges(ready, run_file=None, overrides=chosen, is_callers=is_callers)
     require_trust(ready.snippets, trust_code=chosen.trust_code)
-    judge_models, errors = open_judges(ready, judges)
-    raise_all(errors)
-    table = _take_table(completions)
+    table: Rows | None = None
+    if isinstance(completions, str | Path):
+        table = load_table(completions, by_trial=True).rows
+    elif completions is not None:
+        if not isinstance(completions, pl.DataFrame):
+            completions = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
+        table = load_rows(completions, name="completions", by_trial=True).rows
     given = load_table(samples) if isinstance(samples, str | Path) else load_rows(samples, name="samples")
     dataset = order_dataset(ready, Dataset.of(given.rows, name="samples"), table)
-    raise_all(find_missing_design(ready, dataset))
-    recorded = _take_completions(ready, dataset, table, chosen)
+    column, calls_model = chosen.completion_column, bool(ready.solver and ready.solver.needs_model)
+    recorded: Recorded | None
+    if table is not None or not calls_model or chosen.model is not None:
+        asks = calls_model and column is None
+        recorded = find_completions(ready, dataset, table, column, calls_model=asks)
+    else:  # the samples' own completions stand in for calling a model
+        recorded = find_own_completions(dataset.rows, column=column)
+        if recorded is None:
+            raise SpecError(
+                "E119",
+                f"task `{ready.key}` asks a model, and there are neither completions nor a model",
+                hint="pass `completions`, `model`, or samples with a column `completion`",
+            )
+        refuse_unordered(ready)
+        if ready.num_trials > 1:
+            raise refuse_single(ready.num_trials)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
-    prepared = Prepared(
-        specification=Specification(
-            key=ready.key,
-            task=ready,
-            dataset=DatasetSpec("samples", InlineSource(rows=())),
-            model=chosen.model,
-            judges=judges,
-        ),
-        dataset=dataset,
-        model=open_model(chosen.model) if chosen.model else None,
-        judges=judge_models,
+    nowhere, model = DatasetSpec("samples", InlineSource(rows=())), None
+    if chosen.model:
+        from answerkey.models.model import open_model
+
+        model = open_model(chosen.model)
+    prepared = prepare_opened(
+        Specification(ready.key, ready, nowhere, model=chosen.model, judges=judges),
+        dataset,
+        model=model,
         recorded=recorded,
         completions={"source": source, "file": None, "sha256": None, "column": None},
     )
-    tasks = [lay_out_work(prepared)]
     policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
-    manifest = describe_run(ready.key, ready.display_name, tasks, heard) | describe_policies(policies)
-    return run_new(tasks, None, manifest, engine, stay_silent, options=chosen)
-
-
-def _take_task(task: Task | Mapping[str, object] | str | Path, options: Options) -> Task:
-    if isinstance(task, Task):
-        return task
-    loaded = load_task(task, config=options.config, overrides=options)
-    raise_all(loaded.errors)
-    if loaded.value is None:
-        raise SpecError(
-            "E119", "there is no task to score with", hint="give a task file, a mapping or a Task"
-        )
-    return loaded.value
-
-
-def _take_table(completions: Table | Sequence[str | None] | None) -> Rows | None:
-    """Return the rows of completions that are given as a file, a table, or texts."""
-    if completions is None:
-        return None
-    if isinstance(completions, str | Path):
-        return load_table(completions, by_trial=True).rows
-    if not isinstance(completions, pl.DataFrame):
-        completions = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
-    return load_rows(completions, name="completions", by_trial=True).rows
-
-
-def _take_completions(task: Task, dataset: Dataset, table: Rows | None, options: Options) -> Recorded | None:
-    """Return the completions of the table, or among the samples, where they stand in for calling a model."""
-    column = options.completion_column
-    calls_model = bool(task.solver and task.solver.needs_model)
-    if table is not None or not calls_model or options.model is not None:
-        return find_completions(task, dataset, table, column, calls_model=calls_model and column is None)
-    own = find_own_completions(dataset.rows, column=column)
-    if own is None:
-        raise SpecError(
-            "E119",
-            f"task `{task.key}` asks a model, and there are neither completions nor a model",
-            hint="pass `completions`, `model`, or samples with a column `completion`",
-        )
-    refuse_unordered(task)
-    if task.num_trials > 1:
-        raise refuse_single(task.num_trials)
-    return own
+    manifest = describe_run(ready.key, ready.display_name, [prepared], heard, policies)
+    return run_new([prepared], None, manifest, engine, stay_silent, options=chosen)
 
 
 # `check`: everything that can be found without calling a model.
@@ -593,13 +566,15 @@ def plan_calls(path: str | Path, **options: object) -> DryRun:
     plan, _ = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     engine = open_engine(chosen.engine, chosen.ray_address)
-    tasks, _ = check_tasks(prepare_plan(plan, chosen), chosen, engine, stay_silent)
+    tasks, _ = check_tasks(prepare_all(plan.specifications, chosen), chosen, engine, stay_silent)
     with closing(CallCache(policy or "reuse")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 
 
 def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> PlannedTask:
     from answerkey.evaluate.session import choose_price
+    from answerkey.models.calls import call_key, charge
+    from answerkey.models.model import LiveModel, SnippetModel
 
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0

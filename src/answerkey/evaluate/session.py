@@ -27,12 +27,12 @@ from answerkey.models.calls import (
     Budget,
     Event,
     Finished,
-    Price,
     Retried,
     charge,
     find_room,
 )
-from answerkey.models.model import LiveModel, Model, SnippetModel
+from answerkey.models.config import Model, Price
+from answerkey.models.model import LiveModel, SnippetModel
 from answerkey.runs import RunWriter
 from answerkey.runs.journal import Journal, JournalCall
 from answerkey.scorers import ModelScorer
@@ -52,6 +52,8 @@ WAITING = 5000
 #: So many completions tell whether all that would follow are of any use.
 FIRST = 50
 _SHOWN = 60
+#: Models whose answers go through the journal.
+Journaled = LiveModel | SnippetModel
 
 
 # What was asked of a model: how many calls, tokens, seconds, and what went wrong.
@@ -100,35 +102,22 @@ def count_calls(
         own["completion_tokens"] += call.completion_tokens or 0
         if call.latency is not None:
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
-    return {
-        purpose: {
+    described: dict[str, dict[str, Any]] = {}
+    for purpose, own in counts.items():
+        price, seconds = prices.get(purpose), pl.Series(latencies.get(purpose, ()), dtype=pl.Float64)
+        cost = None if price is None else charge(price, own["prompt_tokens"], own["completion_tokens"])
+        shares = {"p50": seconds.quantile(0.5, "linear"), "p95": seconds.quantile(0.95, "linear")}
+        described[purpose] = {
             "calls": own["calls"],
             "asked": own["asked"],
             "cached": own["calls"] - own["asked"],
             **{name: own[name] for name in ("failed", "retries", "prompt_tokens", "completion_tokens")},
-            "cost": _charge(prices.get(purpose), own["prompt_tokens"], own["completion_tokens"]),
-            "latency": _measure_latency(latencies.get(purpose)),
+            "cost": None if cost is None else round(cost, 6),
+            "latency": {name: round(one, 4) for name, one in shares.items() if one is not None} or None,
             "errors": errors.describe(purpose),
             "retried": retried.describe(purpose),
         }
-        for purpose, own in counts.items()
-    }
-
-
-def _charge(price: Price | None, prompt_tokens: int, completion_tokens: int) -> float | None:
-    return None if price is None else round(charge(price, prompt_tokens, completion_tokens), 6)
-
-
-def _measure_latency(seconds: array[float] | None) -> dict[str, float] | None:
-    """Return the median and the 95th percentile in seconds; None without any."""
-    if not seconds:
-        return None
-    found = pl.Series(seconds)
-    return {
-        name: round(value, 4)
-        for name, share in (("p50", 0.5), ("p95", 0.95))
-        if (value := found.quantile(share, "linear")) is not None
-    }
+    return described
 
 
 # A task followed while its model is called: how far it is, how it goes, what is odd about it.
@@ -425,68 +414,59 @@ class Session:
 
         The repetitions of a task share its models. Scorers that call one are given theirs.
         """
-        observer = self._observe(prepared) if any(map(_is_journaled, prepared.models.values())) else None
+        observer = self._observers.get(prepared.key)
+        if any(isinstance(one, Journaled) for one in prepared.models.values()):
+            if observer is None:
+                observer = Observer(
+                    prepared, total=0, warn=self.listener.warn, stops=self.options.stop_on_nonsense
+                )
+                self._observers[prepared.key] = observer
+                self.listener.follow(observer)
+            observer.total += prepared.num_calls * _count_continuations(prepared)
         for purpose, model in prepared.models.items():
             if (prepared.key, purpose) not in self._models:
                 bound = self._bind_model(model, prepared.key, purpose, observer)
                 self._models[prepared.key, purpose] = bound
         if prepared.key not in self._tasks:
-            self._tasks[prepared.key] = self._bind_judges(prepared)
+            steps = []
+            for step in prepared.task.scoring:
+                scorer = step.scorer
+                if step.key in prepared.judges and isinstance(scorer, ModelScorer):
+                    scorer = scorer.bind(self._models[prepared.key, name_purpose(step.key)], key=step.key)
+                    if hasattr(scorer, "close"):
+                        self.stack.callback(scorer.close)
+                steps.append(replace(step, scorer=scorer))
+            self._tasks[prepared.key] = replace(prepared.task, scoring=tuple(steps))
         specification = replace(prepared.specification, task=self._tasks[prepared.key])
         return replace(prepared, model=self._models.get((prepared.key, SOLVE)), specification=specification)
 
-    def _observe(self, prepared: Prepared) -> Observer:
-        observer = self._observers.get(prepared.key)
-        if observer is None:
-            warn, stops = self.listener.warn, self.options.stop_on_nonsense
-            observer = self._observers[prepared.key] = Observer(prepared, total=0, warn=warn, stops=stops)
-            self.listener.follow(observer)
-        observer.total += prepared.num_calls * _count_continuations(prepared)
-        return observer
-
     def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
-        if observer is None or not isinstance(model, LiveModel | SnippetModel):
+        if observer is None or not isinstance(model, Journaled):
             return model
         bound = replace(model, ledger=self._journal.task(key), budget=self.budget, watch=observer.hear)
         if isinstance(bound, LiveModel):
+            # Where batches are written down; calls are sent one by one without.
+            batches = self._journal if purpose == SOLVE and self.options.batch else None
+            for one in self._journal.list_batches(bound.identity) if purpose == SOLVE and not batches else ():
+                raise SpecError(
+                    "E119",
+                    f"`--no-batch` cannot be used yet: the batch `{one.batch or one.file}` is under way",
+                    hint="`answerkey resume` without it collects it; what failed may then be sent one by one",
+                )
             bound = replace(
                 bound,
                 limits=replace(bound.limits, max_open=self.max_open),
                 price=choose_price(bound, self.options),
-                batches=self._find_batches(bound) if purpose == SOLVE else None,
+                batches=batches,
                 actors=self.actors,
             )
         self.stack.callback(bound.close)
         return bound
 
-    def _bind_judges(self, prepared: Prepared) -> Task:
-        """Return the task with its scorers ready to call their models."""
-        steps = []
-        for step in prepared.task.scoring:
-            scorer = step.scorer
-            if step.key in prepared.judges and isinstance(scorer, ModelScorer):
-                scorer = scorer.bind(self._models[prepared.key, name_purpose(step.key)], key=step.key)
-                if hasattr(scorer, "close"):
-                    self.stack.callback(scorer.close)
-            steps.append(replace(step, scorer=scorer))
-        return replace(prepared.task, scoring=tuple(steps))
-
-    def _find_batches(self, model: LiveModel) -> Journal | None:
-        """Return where batches are written down; None when calls are sent one by one."""
-        if self.options.batch:
-            return self._journal
-        for one in self._journal.list_batches(model.identity):
-            raise SpecError(
-                "E119",
-                f"`--no-batch` cannot be used yet: the batch `{one.batch or one.file}` is under way",
-                hint="`answerkey resume` without it collects it; what failed may then be sent one by one",
-            )
-        return None
-
     def close_models(self, key: str) -> None:
         """Close the connections of a task that is done: the next one opens its own."""
         for (task, _), model in self._models.items():
-            if task == key and isinstance(model, LiveModel | SnippetModel):
+            if task == key and isinstance(model, Journaled):
                 model.close()
 
     def describe(self, key: str) -> dict[str, Any]:
@@ -522,7 +502,7 @@ def open_session(
         (one.key, purpose): model
         for one in tasks
         for purpose, model in one.models.items()
-        if _is_journaled(model)
+        if isinstance(model, Journaled)
     }
     with ExitStack() as stack:
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
@@ -575,16 +555,11 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
     known = sum(counts.values()) - counts.get(CompletionStatus.ERROR.value, 0)
     left, is_exact = -known, True
     for one in tasks:
-        for purpose in (purpose for purpose, model in one.models.items() if _is_journaled(model)):
+        for purpose in (purpose for purpose, model in one.models.items() if isinstance(model, Journaled)):
             size = _count_continuations(one) if purpose == SOLVE else 1
             left += one.num_calls * size * one.specification.num_runs
             is_exact &= purpose == SOLVE  # a judge is not asked about every sample
     listener.say(f"calls: {known:,} known, {'' if is_exact else 'at most '}{max(0, left):,} left")
-
-
-def _is_journaled(model: Model) -> bool:
-    """Return whether a model's answers go through the journal."""
-    return isinstance(model, LiveModel | SnippetModel)
 
 
 def _count_continuations(prepared: Prepared) -> int:

@@ -1,12 +1,12 @@
 """Logs of other tools in: what they asked, what was said to it, and how they judged it."""
 
+from answerkey.datasets.questions import Question
 from answerkey.importers.logs import (
     ImportOptions,
     Log,
     LogDescription,
     LogPreview,
     LogReader,
-    Question,
     Record,
     Verdict,
 )

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from answerkey.datasets import questions as ask
 from answerkey.errors import AnswerkeyError
-from answerkey.importers import questions as ask
+from answerkey.importers import prompts
 from answerkey.importers.logs import DamagedError, Json, KnownReader, Log, Record, Row, Verdict
 from answerkey.models.responses import mend_text, read_message
 from answerkey.spec import task_from_source
@@ -43,7 +44,6 @@ class EvidenceReader(KnownReader):
         self.task_fields: dict[str, object] = {}
         self._scorer: str | None = None
         self._score: str | None = None
-        self._columns = ask.QuestionColumns()
 
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each sample and trial."""
@@ -72,8 +72,12 @@ class EvidenceReader(KnownReader):
         if head.text("status") == "failure":
             log.notice("the log has the status `failure`")
         self.task_key = str(task.get("key") or "")
-        kept = ((name, task.get(name)) for name in _KEPT)
-        self.task_fields = {name: value for name, value in kept if value is not None and _is_plain(value)}
+        self.task_fields = {}
+        for name in _KEPT:  # text, or a list of texts, that says nothing but itself
+            value = task.get(name)
+            texts = value if isinstance(value, list) else [value]
+            if all(isinstance(one, str) and not _LOOKED_UP.search(one) for one in texts):
+                self.task_fields[name] = value
         definition = (task if task.value else specification).object("definition")
         self.definition = None
         if definition.get("scorers"):
@@ -108,7 +112,7 @@ class EvidenceReader(KnownReader):
         found = (one for one in scores if one.text("scorer_key") == self._scorer)
         score = next(found, Json(None))
         row, noted = trial.object("sample", "data"), score.at("metadata")
-        question = self._columns.read(row)
+        question = ask.find_columns(tuple(row), ask.QUESTION_ROLES).read_question(row)
         stated = ask.read_texts(noted.get("choices"))
         choices = (ask.take_labels(stated) if stated else None) or question.choices
         options = question.options
@@ -165,18 +169,12 @@ def _refuse_references(value: object) -> None:
         raise DamagedError(f"it has a value that is looked up elsewhere: `{value[:60]}`")
 
 
-def _is_plain(value: object) -> bool:
-    """Return whether a part of a task is text, or a list of texts, that says nothing but itself."""
-    texts = value if isinstance(value, list) else [value]
-    return all(isinstance(one, str) and not _LOOKED_UP.search(one) for one in texts)
-
-
 def _read_reply(trial: Json) -> Completion:
     """Return what was said; ERROR where nothing was, and an error of the solver says why."""
     output = trial.at("solver", "output")
     failed = [one for one in trial.list("errors") if one.text("stage") == "solver"]
     if output.value is None and failed:
-        return ask.fail(failed[0].text("message") or "the call failed")
+        return prompts.fail(failed[0].text("message") or "the call failed")
     choices = output.list("output", "choices") or output.list("choices")
     message = choices[0].at("message") if choices else Json(None)
     reasoning = message.any_text("reasoning", "reasoning_content")

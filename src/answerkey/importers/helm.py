@@ -12,7 +12,8 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import PurePosixPath
 
-from answerkey.importers import questions as ask
+from answerkey.datasets import questions as ask
+from answerkey.importers import prompts
 from answerkey.importers.logs import (
     DamagedError,
     Json,
@@ -20,7 +21,6 @@ from answerkey.importers.logs import (
     Log,
     LogFile,
     LookupTable,
-    Question,
     Record,
     Row,
     Verdict,
@@ -56,7 +56,10 @@ class HelmReader(KnownReader):
         log.name_task(titles, "runs of HELM")
         for (_, files), title in zip(runs, titles, strict=True):
             with LookupTable() as verdicts:
-                _keep_verdicts(log, title, files.get(_STATS), verdicts)
+                if _STATS not in files:
+                    log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
+                else:
+                    _keep_verdicts(log, files[_STATS], verdicts)
                 category = None if len(runs) == 1 else title
                 yield from _read_states(log, title, files[_STATES], verdicts, category)
 
@@ -96,12 +99,9 @@ def _name_state(value: Json, identity: str | None) -> str:
     return f"{identity}\n{value.count('train_trial_index') or 0}\n{altered}"
 
 
-def _keep_verdicts(log: Log, title: str, file: LogFile | None, verdicts: LookupTable) -> None:
+def _keep_verdicts(log: Log, file: LogFile, verdicts: LookupTable) -> None:
     """Keep the statistic that is wanted, or the first usual one, of each question."""
     told = log.description
-    if file is None:
-        log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
-        return
     for row in log.values(file):
         named = {one.text("name", "name"): one for one in row.list("stats")}
         if told.score is None:
@@ -178,7 +178,7 @@ def _read_question(states: list[Json], method: str, run: str | None, value: floa
         reply = (said.text or "").strip()
         answer = reply if reply in labels else None
     rest = {name: instance.get(name) for name in ("id", "split", "sub_split")}
-    question = Question(
+    question = ask.Question(
         question=instance.text("input", "text"),
         choices=choices,
         options=options,
@@ -194,7 +194,7 @@ def _rank_references(states: list[Json], method: str, options: ask.Texts, choice
     """Return the label of the reference that HELM finds likeliest; an error where a call failed."""
     error = next((text for one in states if (text := _find_error(one)) is not None), None)
     if error is not None:
-        return ask.fail(error)
+        return prompts.fail(error)
     own: dict[int, tuple[float, int]] = {}
     without: dict[int, tuple[float, int]] = {}
     for state in states:
@@ -211,9 +211,9 @@ def _rank_references(states: list[Json], method: str, options: ask.Texts, choice
         own[place][0] - without[place][0] if is_calibrated else own[place][0] / own[place][1]
         for place in places
     ]
-    prompt = ask.read_messages(states[0].get("request", "prompt"))
+    prompt = prompts.read_messages(states[0].get("request", "prompt"))
     texts, logprobs = [f" {text}" for text in options], [own[place][0] for place in places]
-    return ask.rank_choices(texts, logprobs, choices[ask.find_largest(shares)], prompt)
+    return prompts.rank_choices(choices, texts, logprobs, prompt, by=shares)
 
 
 def _find_label(labels: ask.Texts, shown: ask.Texts, text: str, place: int) -> str:
@@ -234,10 +234,10 @@ def _find_error(state: Json) -> str | None:
 
 
 def _read_reply(state: Json) -> Completion:
-    prompt = ask.read_messages(state.get("request", "messages") or state.get("request", "prompt"))
+    prompt = prompts.read_messages(state.get("request", "messages") or state.get("request", "prompt"))
     error = _find_error(state)
     if error is not None:
-        return ask.fail(error, prompt)
+        return prompts.fail(error, prompt)
     first = state.list("result", "completions")[0]
     text, reasoning = first.text("text"), first.text("thinking", "text")
     return Completion(

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
-from answerkey.errors import DataError, listing
-from answerkey.importers import questions as ask
+from answerkey.datasets import questions as ask
+from answerkey.errors import listing
+from answerkey.importers import prompts
 from answerkey.importers.logs import (
     DamagedError,
     Json,
     KnownReader,
     Log,
-    LogFile,
     LogPreview,
-    Question,
     Record,
     Row,
     Verdict,
@@ -66,36 +64,29 @@ class InspectReader(KnownReader):
         heads = {file.name: file for file in log.files() if file.name in {_HEADER, _START}}
         header, first = heads.get(_HEADER) or heads.get(_START), next(log.files(), None)
         if header is not None:
-            yield from self._read_archive(log, header)
+            head = Json({})
+            with log.guard(header):
+                head = header.read_json()
+            self._read_head(log, head)
+            for file in log.files():
+                if _SAMPLE.fullmatch(file.name):
+                    log.seen += 1
+                    with log.guard(file):
+                        yield self._read_sample(log, file.read_json())
         elif first is not None:
-            yield from self._read_json(log, first)
+            beside: Row = {}
+
+            def read(row: Json) -> Record:
+                if log.seen == 1:  # what is known by then says which score is looked at
+                    self._read_head(log, Json(beside))
+                return self._read_sample(log, row)
+
+            rows = log.elements(first, "samples", head=beside, kept=_HEAD)
+            yield from log.convert(first, rows, read)
+            self._read_head(log, Json(beside))
         if not log.seen and not (log.broken and header is None):
-            raise _refuse_empty(log)
-
-    def _read_archive(self, log: Log, header: LogFile) -> Iterator[Record]:
-        head = Json({})
-        with log.guard(header):
-            head = header.read_json()
-        self._read_head(log, head)
-        for file in log.files():
-            if _SAMPLE.fullmatch(file.name):
-                log.seen += 1
-                with log.guard(file):
-                    yield self._read_sample(log, file.read_json())
-
-    def _read_json(self, log: Log, file: LogFile) -> Iterator[Record]:
-        head: Row = {}
-        is_first = True
-
-        def read(row: Json) -> Record:
-            nonlocal is_first
-            if is_first:
-                self._read_head(log, Json(head))
-            is_first = False
-            return self._read_sample(log, row)
-
-        yield from log.convert(file, log.elements(file, "samples", head=head, kept=_HEAD), read)
-        self._read_head(log, Json(head))
+            what = "it may have been written without them (`log_samples=False`)"
+            raise log.make_error("E210", f"the log has no samples: {what}")
 
     def _read_head(self, log: Log, head: Json) -> None:
         """Take in what a log says of itself, and which score is looked at."""
@@ -130,8 +121,8 @@ class InspectReader(KnownReader):
         choices = None if options is None else ask.label_options(len(options))
         given, target, metadata = sample.get("input"), sample.get("target"), sample.at("metadata")
         original = metadata.object()
-        question = Question(
-            question=ask.find_question(ask.read_messages(given)),
+        question = ask.Question(
+            question=prompts.find_question(prompts.read_messages(given)),
             choices=choices,
             options=options,
             truth=ask.find_truth(target, choices, options),
@@ -155,12 +146,6 @@ class InspectReader(KnownReader):
         return Verdict(number, ask.find_label(answer, choices, None) or answer)
 
 
-def _refuse_empty(log: Log) -> DataError:
-    return log.make_error(
-        "E210", "the log has no samples: it may have been written without them (`log_samples=False`)"
-    )
-
-
 def _attach(value: object, attached: Mapping[str, object]) -> object:
     """Return a value in which texts that stand for an attachment are put back."""
     if isinstance(value, dict):
@@ -176,29 +161,25 @@ def _attach(value: object, attached: Mapping[str, object]) -> object:
 
 
 def _read_completion(sample: Json) -> Completion:
-    """Return what the model said, with the prompt before it."""
+    """Return what the model said in its first choice, with the prompt before it."""
     error = sample.text("error", "message") or sample.text("error")
-    messages = sample.list("messages")
+    messages, output = sample.list("messages"), sample.at("output")
     replies = (at for at, one in enumerate(messages) if one.get("role") == "assistant")
     before = [one.value for one in messages[: max(replies, default=len(messages))]]
-    prompt = ask.read_messages(before)
-    said = _read_output(sample.at("output"))
-    if error is not None and not (said.text or "").strip():
-        return ask.fail(error, prompt)
-    return replace(ask.add_usage(said, sample.at("output")), prompt=prompt)
-
-
-def _read_output(output: Json) -> Completion:
-    """Return the first choice."""
+    prompt = prompts.read_messages(before)
     choice = next(iter(output.list("choices")), Json(None))
     text, content = output.get("completion"), choice.get("message", "content")
     if not isinstance(text, str) or (not text and content):
-        text = ask.join_parts(content)
+        text = prompts.join_parts(content)
+    is_blank = not (text or "").strip()
     parts = content if isinstance(content, list) else []
     is_refusal = any(Json(part).get("refusal") is True for part in parts)
     is_refusal = is_refusal or choice.get("stop_details", "type") == "refusal"
-    if is_refusal or (choice.text("stop_reason") == "content_filter" and not (text or "").strip()):
-        return Completion(None, CompletionStatus.REFUSED)
-    if text is None:
-        return Completion(None, CompletionStatus.NO_TEXT)
-    return replace(read_message(text), reasoning=ask.join_parts(parts, "reasoning", kind="reasoning"))
+    is_refusal = is_refusal or (is_blank and choice.text("stop_reason") == "content_filter")
+    if error is not None and (is_blank or is_refusal):
+        return prompts.fail(error, prompt)
+    if is_refusal or text is None:
+        said = Completion(None, CompletionStatus.REFUSED if is_refusal else CompletionStatus.NO_TEXT)
+        return prompts.add_usage(said, output, prompt=prompt)
+    reasoning = prompts.join_parts(parts, "reasoning", kind="reasoning")
+    return prompts.add_usage(read_message(text), output, prompt=prompt, reasoning=reasoning)

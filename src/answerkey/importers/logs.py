@@ -26,6 +26,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol, Self, TextIO
 
 from answerkey.datasets.content import Content, RowErrors, ZstdFrames, open_blocks
 from answerkey.datasets.formats import JsonWindow
+from answerkey.datasets.questions import Question, write_cell
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, listing
 from answerkey.types import Completion, Notice
 
@@ -36,22 +37,6 @@ class Verdict:
 
     value: float | None = None
     answer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What was asked. `choices` are labels of one character, `options` their texts in the same order.
-
-    `truth` is a label where one can be told, else what the log says. `original` is the row as the tool had
-    it, for whoever wants more of it.
-    """
-
-    question: str | None = None
-    choices: tuple[str, ...] | None = None
-    options: tuple[str, ...] | None = None
-    truth: str | None = None
-    category: str | None = None
-    original: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +139,7 @@ class Json:
 
     def text(self, *path: str) -> str | None:
         """Return the text that a path leads to, a number as text."""
-        found = self.get(*path)
-        is_number = isinstance(found, int | float) and not isinstance(found, bool)
-        return found if isinstance(found, str) else str(found) if is_number else None
+        return write_cell(self.get(*path))
 
     def any_text(self, *names: str) -> str | None:
         """Return the first text under one of some names that is not empty."""
@@ -174,8 +157,9 @@ class Json:
     def count(self, *path: str) -> int | None:
         """Return the whole number from 0 on that a path leads to."""
         found = self.get(*path)
-        is_count = isinstance(found, int) and not isinstance(found, bool)
-        return found if is_count and isinstance(found, int) and 0 <= found < 1 << 63 else None
+        if isinstance(found, bool) or not isinstance(found, int):
+            return None
+        return found if 0 <= found < 1 << 63 else None
 
 
 def parse_json(text: str) -> object:
@@ -645,8 +629,8 @@ class Log:
             else:
                 yield from records
 
-    def read_lines(self, file: LogFile) -> Iterator[tuple[int, Row]]:
-        """Yield the objects of a file with one on each line, with their line numbers."""
+    def rows(self, file: LogFile) -> Iterator[Json]:
+        """Yield the objects of a file with one on each line."""
         with self.guard(file), file.open() as stream:
             number = 0
             while raw := stream.readline(MOST_BYTES + 1):
@@ -661,11 +645,7 @@ class Log:
                 except DamagedError as error:
                     self.mark_broken(str(error), file.place(number))
                 else:
-                    yield number, row
-
-    def rows(self, file: LogFile) -> Iterator[Json]:
-        """Yield the objects of a file with one on each line."""
-        return (Json(row, line) for line, row in self.read_lines(file))
+                    yield Json(row, number)
 
     def values(
         self, file: LogFile, *path: str, head: Row | None = None, kept: Collection[str] = ()

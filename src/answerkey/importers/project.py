@@ -13,30 +13,28 @@ import re
 import shutil
 import sqlite3
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
 from answerkey._version import __version__
 from answerkey.datasets.columns import fill_column, without_collecting
 from answerkey.datasets.content import MAX_CELL, require_plain
+from answerkey.datasets.questions import LABELS
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
-from answerkey.evaluate import Options
-from answerkey.importers.evalscope import EvalscopeReader
+from answerkey.evaluate.prepare import Options
 from answerkey.importers.evidence import DATASET_KEY, EvidenceReader
+from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
-from answerkey.importers.lighteval import LightevalReader
-from answerkey.importers.lm_eval import LmEvalReader
 from answerkey.importers.logs import ImportOptions, Log, LogDescription, LogPreview, LogReader, Record
-from answerkey.importers.opencompass import OpenCompassReader
+from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
-from answerkey.importers.questions import LABELS
 from answerkey.importers.tables import (
     AnthropicBatchReader,
     EveryEvalEverReader,
@@ -109,7 +107,13 @@ def import_log(
     `"2%"`) are an error, and nothing is written.
     """
     source = Path(path)
-    reader = find_reader(kind, source)
+    if not source.exists():
+        raise DataError("E201", f"there is no log `{source}`", where=Place(file=str(source)))
+    require_plain(source)
+    if kind != AUTO and kind not in READERS:
+        hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
+        raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
+    reader = READERS[detect_kind(source) if kind == AUTO else kind]()
     log = Log(source, options or ImportOptions())
     name = source.resolve().name
     for ending in _ENDINGS:
@@ -127,19 +131,20 @@ def import_log(
                     log.mark_broken(f"a text of sample `{record.sample_id}` is too long for a table", where)
                 if progress is not None and number % _REPORT_EVERY == 0:
                     progress("read", number, 0)
-        counts = store.count()
-        read = max(counts.questions, counts.completions) + log.broken
+        store.flush()
+        counts = store.counts
+        read = max(counts["asks"], counts["says"]) + log.broken
         limit = Options(allow_failed=allow_failed).failed_limit(max(log.seen, read))
         if log.broken > limit:
             log.errors.raise_any()
-        if not counts.completions:
+        if not counts["says"]:
             raise log.make_error(
                 "E210", "nothing of the log can be used" if log.broken else "the log has no completions"
             )
         samples, num_trials, missing = store.write_tables(
-            counts, draft, file=str(source), last_wins=log.description.last_wins
+            draft, file=str(source), last_wins=log.description.last_wins
         )
-        _add_notices(log, counts, samples, missing)
+        _add_notices(log, store, samples, missing)
         found = Imported(
             path=log.path,
             folder=folder,
@@ -148,29 +153,16 @@ def import_log(
             description=log.description,
             samples=samples,
             num_trials=num_trials,
-            statuses=counts.statuses,
-            judged=counts.judged,
-            their_mean=counts.right / counts.judged if counts.judged else None,
+            statuses=dict(sorted(store.statuses.items())),
+            judged=counts["their_score"],
+            their_mean=store.right / counts["their_score"] if counts["their_score"] else None,
             broken=log.broken,
             notices=tuple(log.notices),
-            has_questions=bool(counts.questions),
+            has_questions=bool(counts["asks"]),
             broken_places=tuple(str(one.where) for one in log.errors.errors),
         )
-        _write_project(draft, found, counts, reader)
+        _write_project(draft, found, store, reader)
     return found
-
-
-def find_reader(kind: str, path: Path) -> LogReader:
-    """Return the reader of a kind, or for `auto` the first that recognises the log."""
-    if not path.exists():
-        raise DataError("E201", f"there is no log `{path}`", where=Place(file=str(path)))
-    require_plain(path)
-    if kind == AUTO:
-        return READERS[detect_kind(path)]()
-    if kind not in READERS:
-        hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
-        raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
-    return READERS[kind]()
 
 
 def detect_kind(path: str | Path) -> str:
@@ -206,7 +198,7 @@ def _write_whole(folder: Path) -> Iterator[Path]:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _add_notices(log: Log, counts: RecordCounts, samples: int, missing: int) -> None:
+def _add_notices(log: Log, store: RecordStore, samples: int, missing: int) -> None:
     """Add what a reader cannot know: it needs all records."""
     if log.broken:
         log.notice(f"{log.broken} broken lines or members are left out")
@@ -216,12 +208,12 @@ def _add_notices(log: Log, counts: RecordCounts, samples: int, missing: int) -> 
     expected = log.description.expected
     if expected is not None and expected > samples:
         log.notice(f"the log has {samples} of {expected} samples")
-    unlabelled = counts.questions - counts.with_choices
-    if unlabelled and counts.with_choices:
-        message = f"{unlabelled} of {counts.questions} questions have no choices"
+    asked, labelled = store.counts["asks"], store.counts["choices"]
+    if 0 < labelled < asked:
+        message = f"{asked - labelled} of {asked} questions have no choices"
         log.notice(message, "they cannot be scored as they are")
-    if not counts.with_choices and counts.questions:
-        guessed = counts.guess_choices()
+    if asked and not labelled:
+        guessed = store.guess_choices()
         told = (
             f"taken to be {listing(guessed)}, by the truths" if guessed else "replies are compared as texts"
         )
@@ -282,8 +274,15 @@ _COMPLETION_COLUMNS: dict[str, pl.DataType] = {
     "reasoning": _TEXT,
     "logprobs": _TEXT,
 }
-#: Records that are written together.
-_HELD = 512
+#: What is known of each record beside its columns: whether it asks, and whether it says something.
+_KEYS: dict[str, pl.DataType] = {
+    "sample_id": _TEXT,
+    "trial": pl.Int64(),
+    "asks": pl.Boolean(),
+    "says": pl.Boolean(),
+}
+#: Records are written after so many, or so many characters.
+_HELD, _HELD_CHARACTERS = 32_768, 16 * 2**20
 #: A group of rows has at most about so many bytes, and so many rows.
 _GROUP_BYTES, _GROUP_ROWS = 32 * 2**20, 131_072
 _SHOWN = 5
@@ -295,50 +294,32 @@ _MOST_CHARACTERS = MAX_CELL // 4
 _FEWEST_GUESSED = 4
 #: Made once: `json.dumps` with options makes an encoder for every value.
 _write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
-#: Choices are the same in most records.
-_write_list, _read_list = lru_cache(_write_json), lru_cache(json.loads)
-
-
-@dataclass(frozen=True)
-class RecordCounts:
-    """What all records have in common, and how many there are of what; `paired` ask and answer."""
-
-    records: int
-    questions: int
-    completions: int
-    paired: int
-    with_choices: int
-    with_options: int
-    judged: int
-    with_ranking: int
-    truths: frozenset[str]
-    statuses: dict[str, int]
-    right: float
-
-    def guess_choices(self) -> list[str] | None:
-        """Return the choices of a log without any, if its truths are letters: from A to the last, or D."""
-        if self.with_choices or not self.truths or not self.truths <= set(LABELS[:26]):
-            return None
-        return list(LABELS[: max(_FEWEST_GUESSED, *(LABELS.index(one) + 1 for one in self.truths))])
 
 
 class RecordStore:
-    """All records of a log, in a database in a folder of their own: samples come in any order, and again."""
+    """All records of a log in a folder of their own: Parquet files as they come, their keys in a database.
+
+    `counts` has the number of `records`, of those that `asks`, `says` or do both (`paired`), and of the cells
+    of each column that are filled. `right` is the sum of the tool's verdicts.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self.counts: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+        self.truths: set[str] = set()
+        self.right = 0.0
         self._folder = folder
-        self._characters = self._rankings = 0
+        self._parts: list[Path] = []
         self._held: list[tuple[object, ...]] = []
-        self._base = sqlite3.connect(folder / "records.sqlite", isolation_level=None)
-        names = ("sample_id", "trial", "asks", "says", *_QUESTION_COLUMNS, *_COMPLETION_COLUMNS)
-        self._insert = f"INSERT INTO records VALUES ({', '.join('?' * len(names))})"
+        self._characters = 0
+        self._base = sqlite3.connect(folder / "keys.sqlite", isolation_level=None)
         for command in (
             "PRAGMA journal_mode = OFF",
             "PRAGMA locking_mode = EXCLUSIVE",
             "PRAGMA synchronous = OFF",
             "PRAGMA page_size = 16384",
             "PRAGMA cache_size = -32768",
-            f"CREATE TABLE records ({', '.join(names)})",
+            f"CREATE TABLE keys ({', '.join(_KEYS)})",
             "CREATE TABLE samples (number INTEGER PRIMARY KEY, sample_id UNIQUE, record)",
             "CREATE TABLE said (sample_id, trial, record, PRIMARY KEY (sample_id, trial)) WITHOUT ROWID",
             "CREATE TABLE trials (number INTEGER PRIMARY KEY, trial)",
@@ -359,8 +340,8 @@ class RecordStore:
         else:
             row += (
                 question.question,
-                None if question.options is None else _write_list(tuple(question.options)),
-                None if question.choices is None else _write_list(tuple(question.choices)),
+                None if question.options is None else list(question.options),
+                None if question.choices is None else list(question.choices),
                 question.truth,
                 question.category,
                 _write_json(question.original) if question.original else None,
@@ -383,47 +364,57 @@ class RecordStore:
                 None if said.logprobs is None else _write_json(said.logprobs),
             )
         lengths = [len(cell) for cell in row if type(cell) is str]
+        if question is not None and question.options is not None:
+            lengths.append(sum(map(len, question.options)))
         if max(lengths) > _MOST_CHARACTERS:
             return False
-        self._characters += sum(lengths)
-        if said is not None and said.logprobs is not None:
-            self._rankings += isinstance(said.logprobs, Mapping) and "ranking" in said.logprobs
+        if said is not None and isinstance(said.logprobs, Mapping):
+            self.counts["rankings"] += "ranking" in said.logprobs
         self._held.append(row)
-        if len(self._held) >= _HELD:
-            self._flush()
+        self._characters += sum(lengths)
+        if len(self._held) >= _HELD or self._characters >= _HELD_CHARACTERS:
+            self.flush()
         return True
 
-    def _flush(self) -> None:
-        """Write the records that are held."""
-        rows, before = self._held, self._base.execute("SELECT ifnull(max(rowid), 0) FROM records").fetchone()
+    def flush(self) -> None:
+        """Write and count the records that are held."""
+        schema = {**_KEYS, **_QUESTION_COLUMNS, **_COMPLETION_COLUMNS}
+        columns: list[Sequence[object]] = list(zip(*self._held, strict=True)) or [()] * len(schema)
+
+        def build() -> pl.DataFrame:
+            pairs = zip(schema.items(), columns, strict=True)
+            return pl.DataFrame([fill_column(name, cells, dtype) for (name, dtype), cells in pairs])
+
         try:
-            self._base.executemany(self._insert, rows)
+            frame = build()
         except UnicodeEncodeError:  # half surrogate pairs, which no file can hold
-            self._base.execute("DELETE FROM records WHERE rowid > ?", before)
-            mended = [[mend_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
-            self._base.executemany(self._insert, mended)
-        self._held = []
+            columns = [[_mend(cell) for cell in column] for column in columns]
+            frame = build()
+        counted = frame.select(
+            pl.len().alias("records"),
+            pl.col("asks", "says").sum(),
+            (pl.col("asks") & pl.col("says")).sum().alias("paired"),
+            pl.col(*_QUESTION_COLUMNS, *_COMPLETION_COLUMNS).count(),
+        )
+        self.counts.update(counted.row(0, named=True), characters=self._characters)
+        self.statuses.update(frame["completion_status"].drop_nulls().to_list())
+        if len(self.truths) < _TRUTHS:
+            self.truths.update(frame.filter("asks")["answer"].fill_null("").unique())
+        for value in frame["their_score"].drop_nulls():
+            self.right += value
+        marks = ", ".join("?" * len(_KEYS))
+        self._base.executemany(f"INSERT INTO keys VALUES ({marks})", frame.select(*_KEYS).iter_rows())
+        self._parts.append(self._folder / f"records-{len(self._parts):06d}.parquet")
+        frame.write_parquet(self._parts[-1], compression="lz4", statistics=False)
+        self._held, self._characters = [], 0
 
-    def count(self) -> RecordCounts:
-        """Return what all records have in common."""
-        self._flush()
-        ask = self._base.execute
-        sums = ["count(*)", *(f"count(*) FILTER (WHERE {one})" for one in ("asks", "says", "asks AND says"))]
-        sums += ["count(choices)", "count(options)", "count(their_score)"]
-        counted = ask(f"SELECT {', '.join(sums)} FROM records").fetchone()
-        truths = ask(f"SELECT DISTINCT ifnull(answer, '') FROM records WHERE asks LIMIT {_TRUTHS}")
-        statuses = "SELECT completion_status, count(*) FROM records WHERE says GROUP BY completion_status"
-        right = 0.0
-        for (value,) in ask("SELECT their_score FROM records WHERE their_score IS NOT NULL ORDER BY rowid"):
-            right += value
-        known = frozenset(truth for (truth,) in truths)
-        by_status = dict(ask(f"{statuses} ORDER BY completion_status"))
-        cells: list[Any] = [*counted, self._rankings, known, by_status, right]
-        return RecordCounts(*cells)
+    def guess_choices(self) -> list[str] | None:
+        """Return the choices of a log without any, if its truths are letters: from A to the last, or D."""
+        if self.counts["choices"] or not self.truths or not self.truths <= set(LABELS[:26]):
+            return None
+        return list(LABELS[: max(_FEWEST_GUESSED, *(LABELS.index(one) + 1 for one in self.truths))])
 
-    def write_tables(
-        self, counts: RecordCounts, folder: Path, *, file: str, last_wins: bool
-    ) -> tuple[int, int, int]:
+    def write_tables(self, folder: Path, *, file: str, last_wins: bool) -> tuple[int, int, int]:
         """Write both tables into a folder, in the same order of samples; return samples, trials and gaps.
 
         Most logs have one record for each sample; these are copied. In others a sample comes several times
@@ -431,23 +422,31 @@ class RecordStore:
         that is in no record is an ERROR among the completions. Without any question there are only
         completions. DataError when records do not fit together.
         """
-        ask = self._base.execute
-        questions = {"sample_id": _TEXT, **self._find_used(_QUESTION_COLUMNS)}
-        completions = {"sample_id": _TEXT, **self._find_used(_COMPLETION_COLUMNS)}
-        (samples,) = ask("SELECT count(DISTINCT sample_id) FROM records").fetchone()
-        if counts.paired == counts.records == samples:
-            self._write(folder / DATASET, questions, f"SELECT {', '.join(questions)} FROM records")
-            self._write(folder / COMPLETIONS, completions, f"SELECT {', '.join(completions)} FROM records")
+        ask, counts = self._base.execute, self.counts
+        always = {"answer", "completion", "completion_status"}
+        questions, completions = (
+            ["sample_id", *(name for name in columns if counts[name] or name in always)]
+            for columns in (_QUESTION_COLUMNS, _COMPLETION_COLUMNS)
+        )
+        records = pl.scan_parquet(self._parts, glob=False).with_row_index("record", 1)
+        (samples,) = ask("SELECT count(DISTINCT sample_id) FROM keys").fetchone()
+        if counts["paired"] == counts["records"] == samples:
+            self._sink(records.select(questions), folder / DATASET)
+            self._sink(records.select(completions), folder / COMPLETIONS)
             return samples, 1, 0
 
-        last = "SELECT sample_id, trial, max(rowid) FROM records WHERE says GROUP BY sample_id, trial"
+        def pick(rows: pl.Series) -> pl.LazyFrame:
+            """Return some records, whose numbers ascend."""
+            return records.join(rows.to_frame().lazy(), on="record", how="semi", maintain_order="left")
+
+        last = "SELECT sample_id, trial, max(rowid) FROM keys WHERE says GROUP BY sample_id, trial"
         ask(f"INSERT INTO said {last}")
-        again = "SELECT sample_id FROM records WHERE says AND rowid NOT IN (SELECT record FROM said)"
+        again = "SELECT sample_id FROM keys WHERE says AND rowid NOT IN (SELECT record FROM said)"
         if not last_wins and (ids := self._list_ids(again, "rowid")):
             message, hint = f"samples are there twice: {ids}", "import the files of one run at a time"
             raise DataError("E208", message, where=Place(file=file), hint=hint)
-        first = "SELECT sample_id, min(rowid) AS first FROM records WHERE asks GROUP BY sample_id"
-        if not counts.questions:
+        first = "SELECT sample_id, min(rowid) AS first FROM keys WHERE asks GROUP BY sample_id"
+        if not counts["asks"]:
             first = "SELECT sample_id, min(record) AS first FROM said GROUP BY sample_id"
         ask(f"INSERT INTO samples (sample_id, record) {first} ORDER BY first")
         unknown = "SELECT sample_id FROM said WHERE sample_id NOT IN (SELECT sample_id FROM samples)"
@@ -457,63 +456,76 @@ class RecordStore:
             hint = "the ids of the log and of the dataset must be the same"
             raise DataError("E209", message, where=Place(file=file), hint=hint)
         ask("INSERT INTO trials (trial) SELECT DISTINCT trial FROM said ORDER BY trial")
-        sizes = [ask(f"SELECT count(*) FROM {one}").fetchone()[0] for one in ("samples", "trials", "said")]
-        if counts.questions:
-            columns = ", ".join(f"records.{name}" for name in questions)
-            query = f"SELECT {columns} FROM samples JOIN records ON records.rowid = record ORDER BY number"
-            self._write(folder / DATASET, questions, query)
-        completions.pop("error", None)
-        completions = {"sample_id": _TEXT, "trial": pl.Int64(), **completions, "error": _TEXT}
+        if counts["asks"]:
+            rows = self._list_records("SELECT record FROM samples ORDER BY number")
+            self._sink(pick(rows).select(questions), folder / DATASET)
+        grid = (
+            "FROM samples CROSS JOIN trials"
+            " LEFT JOIN said ON said.sample_id = samples.sample_id AND said.trial = trials.trial"
+        )
+        rows = self._list_records(f"SELECT said.record {grid} ORDER BY samples.number, trials.number")
+        names = [name for name in completions if name not in {"sample_id", "error"}]
+        if rows.null_count() or not rows.is_sorted():
+            found = self._order(grid, names)
+        else:
+            numbers = {trial: number - 1 for number, trial in ask("SELECT number, trial FROM trials")}
+            found = pick(rows).with_columns(pl.col("trial").replace_strict(numbers))
+        self._sink(found.select("sample_id", "trial", *names, "error"), folder / COMPLETIONS)
+        (num_trials,) = ask("SELECT count(*) FROM trials").fetchone()
+        return len(rows) // num_trials, num_trials, rows.null_count()
+
+    def _order(self, grid: str, names: Sequence[str]) -> pl.LazyFrame:
+        """Return the completions in the order of samples and trials; one that is missing is an ERROR."""
+        ask, columns = self._base.execute, ["record", *names, "error"]
+        ask(f"CREATE TABLE texts (record INTEGER PRIMARY KEY, {', '.join(columns[1:])})")
+        insert = f"INSERT INTO texts VALUES ({', '.join('?' * len(columns))})"
+        start = 1
+        for path in self._parts:
+            frame = pl.read_parquet(path, glob=False).with_row_index("record", start)
+            start += frame.height
+            self._base.executemany(insert, frame.filter("says").select(columns).iter_rows())
         special = {
-            "sample_id": "samples.sample_id",
-            "trial": "trials.number - 1",
             "completion_status": f"ifnull(completion_status, '{CompletionStatus.ERROR.value}')",
             "error": f"CASE WHEN completion_status IS NULL THEN '{NOT_IN_LOG}' ELSE error END",
         }
-        self._write(
-            folder / COMPLETIONS,
-            completions,
-            f"SELECT {', '.join(special.get(name, name) for name in completions)} FROM samples"
-            " CROSS JOIN trials"
-            " LEFT JOIN said ON said.sample_id = samples.sample_id AND said.trial = trials.trial"
-            " LEFT JOIN records ON records.rowid = said.record"
-            " ORDER BY samples.number, trials.number",
+        cells = ", ".join(special.get(name, name) for name in columns[1:])
+        rows = ask(
+            f"SELECT samples.sample_id, trials.number - 1, {cells} {grid}"
+            " LEFT JOIN texts ON texts.record = said.record ORDER BY samples.number, trials.number"
         )
-        return sizes[0], sizes[1], sizes[0] * sizes[1] - sizes[2]
+        schema = {"sample_id": _TEXT, "trial": pl.Int64()}
+        schema |= {name: _COMPLETION_COLUMNS[name] for name in columns[1:]}
+        parts: list[Path] = []
+        while block := rows.fetchmany(self._group):
+            parts.append(self._folder / f"ordered-{len(parts):06d}.parquet")
+            frame = pl.DataFrame(block, schema=schema, orient="row")
+            frame.write_parquet(parts[-1], compression="lz4", statistics=False)
+        return pl.scan_parquet(parts, glob=False)
+
+    @property
+    def _group(self) -> int:
+        """How many rows are written together."""
+        held = _GROUP_BYTES * self.counts["records"] // max(self.counts["characters"], 1)
+        return max(1_000, min(held, _GROUP_ROWS))
+
+    def _sink(self, rows: pl.LazyFrame, path: Path) -> None:
+        rows.sink_parquet(
+            path, compression="zstd", compression_level=1, statistics=False, row_group_size=self._group
+        )
+
+    def _list_records(self, query: str) -> pl.Series:
+        return pl.Series("record", (row[0] for row in self._base.execute(query)), dtype=pl.UInt32)
 
     def _list_ids(self, query: str, order: str) -> str:
         """Return the first ids that a query finds, for a message; empty when it finds none."""
         ids = [row[0] for row in self._base.execute(f"{query} ORDER BY {order} LIMIT {_SHOWN + 1}")]
         return listing(ids[:_SHOWN]) + (" ..." if len(ids) > _SHOWN else "") if ids else ""
 
-    def _find_used(self, columns: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
-        """Return the columns that hold something, and those that a task reads in any case."""
-        counts = ", ".join(f"count({name})" for name in columns)
-        counted = self._base.execute(f"SELECT {counts} FROM records").fetchone()
-        always = {"answer", "completion", "completion_status"}
-        pairs = zip(columns.items(), counted, strict=True)
-        return {name: dtype for (name, dtype), count in pairs if count or name in always}
 
-    def _write(self, path: Path, columns: Mapping[str, pl.DataType], query: str) -> None:
-        """Write the rows of a query as a Parquet file; a group of them is in memory at a time."""
-        parts: list[Path] = []
-        (records,) = self._base.execute("SELECT count(*) FROM records").fetchone()
-        group = max(1_000, min(_GROUP_BYTES * records // max(self._characters, 1), _GROUP_ROWS))
-        rows = self._base.execute(query)
-        while block := rows.fetchmany(group):
-            cells = zip(columns.items(), zip(*block, strict=True), strict=True)
-            series = [_fill(name, column, dtype) for (name, dtype), column in cells]
-            parts.append(self._folder / f"{path.stem}-{len(parts):06d}.parquet")
-            pl.DataFrame(series).write_parquet(parts[-1], compression="lz4", statistics=False)
-        pl.scan_parquet(parts, glob=False).sink_parquet(
-            path, compression="zstd", compression_level=1, statistics=False, row_group_size=group
-        )
-
-
-def _fill(name: str, cells: Sequence[Any], dtype: pl.DataType) -> pl.Series:
-    if dtype == _TEXTS:
-        cells = [None if cell is None else _read_list(cell) for cell in cells]
-    return fill_column(name, cells, dtype)
+def _mend(cell: object) -> object:
+    if isinstance(cell, list):
+        return [mend_text(one) for one in cell]
+    return mend_text(cell) if isinstance(cell, str) else cell
 
 
 # ── the files of the project ────────────────────────────────────────────────────────────────────────────────
@@ -537,7 +549,7 @@ _EXTRACTION = """\
 """
 
 
-def _write_project(folder: Path, found: Imported, counts: RecordCounts, reader: LogReader) -> None:
+def _write_project(folder: Path, found: Imported, store: RecordStore, reader: LogReader) -> None:
     """Write `import.json` and, where there are questions, the task and the run file.
 
     The task is that which an evidence log states, with the rows as it names their columns, or one that fits.
@@ -575,7 +587,7 @@ definition:
   dataset:
     key: {DATASET_KEY}
 {trials}  scorers:
-{_describe_scorers(counts)}"""
+{_describe_scorers(store)}"""
     title = ", ".join(part for part in (told.task, told.model) if part) or key
     model = model_key = ""
     if told.model:
@@ -617,15 +629,15 @@ evaluation:
         (folder / _SCHEMAS / f"{kind}.json").write_text(f"{known}\n", encoding="utf-8")
 
 
-def _describe_scorers(counts: RecordCounts) -> str:
+def _describe_scorers(store: RecordStore) -> str:
     """Return the scorers of a task that fits the replies of any log, as YAML."""
-    choices = counts.guess_choices()
-    if not counts.with_choices and choices is None:
+    counts, choices = store.counts, store.guess_choices()
+    if not counts["choices"] and choices is None:
         return _TEXT_SCORER
     guessed = "    # The log lists no choices: these are told from its truths.\n" if choices else ""
     stated = json.dumps(choices, ensure_ascii=False) if choices else '"{{ sample.choices }}"'
     common = f'      ground_truth_choice: "{{{{ sample.answer }}}}"\n      choices: {stated}\n'
-    has_options = counts.with_options == counts.questions
+    has_options = counts["options"] == counts["asks"]
     options = '      options: "{{ sample.options }}"\n' if has_options else ""
     ranking = f"""\
     # The log has the log-probability of each choice: how sure the model was, and if rightly.
@@ -633,7 +645,7 @@ def _describe_scorers(counts: RecordCounts) -> str:
 {common}      extraction: stated_answer
 """
     text = f"{guessed}    - type: string_equals_mcqa\n{common}{options}{_EXTRACTION}"
-    return text + (ranking if counts.with_ranking == counts.completions else "")
+    return text + (ranking if counts["rankings"] == counts["says"] else "")
 
 
 def _write_rows(folder: Path) -> None:

@@ -6,19 +6,19 @@ one of the test's variables, or what an assertion expects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from answerkey.datasets import questions as ask
 from answerkey.errors import AnswerkeyError, listing
-from answerkey.importers import questions as ask
+from answerkey.importers import prompts
 from answerkey.importers.logs import (
     DamagedError,
     Json,
     KnownReader,
     Log,
     LogFile,
-    Question,
     Record,
     Verdict,
     parse_json,
@@ -51,26 +51,28 @@ class PromptfooReader(KnownReader):
         told.task = log.path.name.partition(".")[0]
         told.score = options.score or "success"
         wanted = [options.columns.get(name) for name in _CHOSEN]
-        columns = ask.QuestionColumns(
-            {role: one for role, one in options.columns.items() if role not in _CHOSEN}
-        )
+        columns = {role: one for role, one in options.columns.items() if role not in _CHOSEN}
         chosen: tuple[str, str] | None = None
         others: dict[tuple[str, str], None] = {}
 
         def read_row(row: Json) -> list[Record]:
             nonlocal chosen
-            number, name = row.count("testIdx"), _name_row(row)
+            number = row.count("testIdx")
             if number is None:
                 raise DamagedError("the row has no `testIdx`")
+            provider = row.text("provider", "label") or row.text("provider", "id") or row.text("provider")
+            label = row.text("prompt", "label") or row.text("promptId") or row.text("promptIdx")
+            name = (provider or "", label or "")
             if chosen is None and all(one in {None, own} for one, own in zip(wanted, name, strict=True)):
                 chosen = name
                 told.model = name[0] or None
             if name != chosen:
                 others[name] = None
                 return []
-            said = _read_reply(row)
+            messages = prompts.parse_chat(row.text("prompt", "raw"))
+            said = _read_reply(row, messages)
             verdict = _read_verdict(row, said, options.score)
-            return [Record(str(number), _read_question(row, columns), said, verdict)]
+            return [Record(str(number), _read_question(row, messages, columns), said, verdict)]
 
         for file in log.files():
             if PurePosixPath(file.name).name.endswith((".json", ".jsonl", ".ndjson", ".gz", ".zst")):
@@ -104,16 +106,11 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
         yield from log.elements(file, "results")
 
 
-def _name_row(row: Json) -> tuple[str, str]:
-    """Return the provider and the label of the prompt."""
-    provider = row.text("provider", "label") or row.text("provider", "id") or row.text("provider")
-    label = row.text("prompt", "label") or row.text("promptId") or row.text("promptIdx")
-    return provider or "", label or ""
-
-
-def _read_question(row: Json, columns: ask.QuestionColumns) -> Question:
-    shown = ask.find_shown(ask.find_question(ask.parse_chat(row.text("prompt", "raw"))))
-    found = columns.read(row.object("vars") or row.object("testCase", "vars"))
+def _read_question(row: Json, messages: prompts.Messages | None, columns: Mapping[str, str]) -> ask.Question:
+    shown = prompts.find_shown(prompts.find_question(messages))
+    cells = row.object("vars") or row.object("testCase", "vars")
+    chosen = tuple((role, column) for role, column in columns.items() if column in cells)
+    found = ask.find_columns(tuple(cells), ask.QUESTION_ROLES, chosen).read_question(cells)
     choices, options, truth = found.choices, found.options, found.truth
     if choices is None and shown.choices is not None:
         choices, options = shown.choices, shown.options
@@ -139,11 +136,11 @@ def _read_verdict(row: Json, said: Completion, score: str | None) -> Verdict:
     return Verdict(float(success) if isinstance(success, bool) else row.number("score"))
 
 
-def _read_reply(row: Json) -> Completion:
+def _read_reply(row: Json, prompt: prompts.Messages | None) -> Completion:
     answer, error = row.at("response"), row.text("error") or row.text("response", "error")
-    output, prompt = answer.get("output"), ask.parse_chat(row.text("prompt", "raw"))
+    output = answer.get("output")
     if error and (row.count("failureReason") == _ERROR or output is None):
-        return ask.fail(error, prompt)
+        return prompts.fail(error, prompt)
     latency = row.number("latencyMs")
     return replace(
         read_message(output),

@@ -10,12 +10,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
+from answerkey.datasets import questions as ask
 from answerkey.datasets.content import COMPRESSIONS, require_plain
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
-from answerkey.errors import DataError, Place, SpecError, listing
-from answerkey.importers import questions as ask
+from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.importers import prompts
 from answerkey.importers.logs import (
     DamagedError,
     Json,
@@ -24,7 +25,6 @@ from answerkey.importers.logs import (
     LogDescription,
     LogFile,
     LogPreview,
-    Question,
     Record,
     Verdict,
 )
@@ -34,6 +34,7 @@ from answerkey.types import Completion, CompletionStatus
 # ── plain tables ────────────────────────────────────────────────────────────────────────────────────────────
 
 _BLOCK = 8_192
+_RIGHT = {"true": 1.0, "yes": 1.0, "correct": 1.0, "c": 1.0, "false": 0.0, "no": 0.0, "incorrect": 0.0}
 
 
 class PlainReader(KnownReader):
@@ -60,21 +61,35 @@ class PlainReader(KnownReader):
             question = roles.read_question(row)
             said = responses.read_message(roles.cell(row, "completion"))
             trial = Json(roles.cell(row, "trial")).count() or 0
+            read, score = roles.text(row, "predicted"), roles.cell(row, "score")
+            label = ask.find_label(read, question.choices, question.options)
+            value = _RIGHT.get(score.strip().lower()) if isinstance(score, str) else None
+            value = Json(score).number() if value is None else value
+            if value is None and "score" not in roles.columns and label is not None:
+                value = float(label == question.truth)
             log.seen += 1
-            yield Record(sample_id, question, said, roles.read_verdict(row, question), trial)
+            yield Record(sample_id, question, said, Verdict(value, label or read), trial)
 
 
-def _open_table(path: Path, columns: Mapping[str, str]) -> tuple[Rows, ask.Roles]:
-    """Open a table; E206 when it has no truth."""
+def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.QuestionColumns]:
+    """Open a table; E119 when it has not the columns that the caller names, E206 when it has no truth."""
     rows = load_table(path, by_trial=True).rows
-    roles = ask.find_roles(rows.columns, columns)
+    names = rows.columns
+    for role, name in chosen.items():
+        if role not in ask.NAMES:
+            hint = suggest(role, ask.NAMES) or f"what a column can be: {listing(ask.NAMES)}"
+            raise SpecError("E119", f"`--column {role}={name}`: nothing is called `{role}`", hint=hint)
+        if name not in names and not any(name.startswith(f"{one}.") for one in names):
+            hint = suggest(name, names) or f"columns: {listing(names)}"
+            raise SpecError("E119", f"`--column {role}={name}`: there is no column `{name}`", hint=hint)
+    roles = ask.find_columns(tuple(names), chosen=tuple(chosen.items()))
     if not {"answer", "index"} & set(roles.columns):
         hint = f"name the column: `--column answer=NAME`; columns: {listing(rows.columns)}"
         raise DataError("E206", "no column holds the truth", where=Place(file=str(path)), hint=hint)
     return rows, roles
 
 
-def _iterate_table(rows: Rows, roles: ask.Roles) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _iterate_table(rows: Rows, roles: ask.QuestionColumns) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield id and cells of each row."""
     own = roles.columns.get("id")
     for _, block in iterate_blocks(rows, size=_BLOCK):
@@ -142,7 +157,7 @@ def _read_mmlu_pro(row: Json) -> Record:
     truth = ask.find_label(row.get("answer"), choices, None)
     truth = truth or ask.find_label(row.get("answer_index"), choices, None, by_index=True)
     read = row.text("pred")
-    question = Question(
+    question = ask.Question(
         question=row.text("question"),
         choices=choices,
         options=options,
@@ -289,7 +304,7 @@ def _read_every_eval_ever(row: Json) -> list[Record]:
     if name is None:
         raise DamagedError("the row has no `sample_id`")
     choices, options = _find_choices(row)
-    question = Question(
+    question = ask.Question(
         question=row.text("input", "raw") or row.text("input", "formatted"),
         choices=choices,
         options=options,
@@ -304,14 +319,14 @@ def _read_every_eval_ever(row: Json) -> list[Record]:
     verdict = Verdict(value, (ask.find_label(read, choices, options) or read) if read else None)
     stated = metadata.text("trial") or ""
     is_trial = stated.isascii() and stated.isdigit() and len(stated) <= _LONGEST_TRIAL
-    return ask.list_trials(name, question, _list_replies(row), verdict, int(stated) if is_trial else 0)
+    return prompts.list_trials(name, question, _list_replies(row), verdict, int(stated) if is_trial else 0)
 
 
 def _find_choices(row: Json) -> tuple[ask.Texts | None, ask.Texts | None]:
     """Return labels and options; choices that are labels leave the options to the prompt."""
     texts = ask.read_texts(row.get("input", "choices"))
     if texts is None:
-        shown = ask.find_shown(row.text("input", "raw"))
+        shown = prompts.find_shown(row.text("input", "raw"))
         return shown.choices, shown.options
     stated = ask.read_texts(row.text("metadata", "choice_labels"))
     if stated is not None and len(stated) == len(texts):
@@ -332,10 +347,10 @@ def _list_replies(row: Json) -> list[Completion]:
     if not texts:
         status = CompletionStatus(stated) if stated in set(CompletionStatus) else CompletionStatus.NO_TEXT
         if (error and not stated) or status is CompletionStatus.ERROR:
-            return [ask.fail(error) if error else Completion(None, CompletionStatus.ERROR)]
+            return [prompts.fail(error) if error else Completion(None, CompletionStatus.ERROR)]
         return [Completion(None, CompletionStatus.NO_TEXT if status is CompletionStatus.OK else status)]
     reasoning = ask.read_texts(row.get("output", "reasoning_trace")) or ()
-    prompt = ask.read_messages(row.text("input", "formatted"))
+    prompt = prompts.read_messages(row.text("input", "formatted"))
     latency = row.number("performance", "latency_ms")
     return [
         replace(

@@ -122,9 +122,10 @@ class BaseMetric:
 class CountingMetric(BaseMetric, ABC):
     """A metric that needs no more of a shard than the counts of combinations of its fields' values."""
 
-    @abstractmethod
     def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
+        """Return the names of the values or metadata that it reads, which its `field…` and `…_field` are."""
+        own = vars(self).items()
+        return tuple(name for key, name in own if key.startswith("field") or key.endswith("_field"))
 
     @abstractmethod
     def collect(self, counts: ValueCounts) -> Part:

@@ -59,10 +59,6 @@ class _CountMetric(CountingMetric):
     empty: ClassVar[str]
     name: str | None
 
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads, true positives first."""
-        return tuple(value for name, value in vars(self).items() if name != "name")
-
     def collect(self, counts: ValueCounts) -> Part:
         """Return the exact sums, and how many samples contribute more than one 0/1 outcome."""
         sums: Counter[str] = Counter()
@@ -173,10 +169,6 @@ class Frequency(CountingMetric):
     type: ClassVar[str] = "frequency"
     sums: ClassVar[tuple[str, ...]] = ("n", "kinds")
 
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-        return (self.field,)
-
     def collect(self, counts: ValueCounts) -> Part:
         """Return how often each value occurs; whole numbers, floats and the rest apart."""
         kinds: dict[str, Counter[str]] = {"int": Counter(), "float": Counter(), "other": Counter()}
@@ -241,13 +233,6 @@ def list_rates(hits: int, false_alarms: int, misses: int) -> Rates:
 
 class _Classification(CountingMetric):
     """A metric of a field that holds the truth and one that holds the prediction."""
-
-    field_gt: str
-    field_pred: str
-
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-        return (self.field_gt, self.field_pred)
 
     def state_rates(self, prefix: str, name: str, rates: Rates, part: Part) -> list[MetricValue]:
         """Return precision, recall and F1 of a class with their intervals."""
@@ -501,10 +486,6 @@ class Calibration(CountingMetric):
         if not self.bins or any(one < 1 for one in self.bins) or len(set(self.bins)) < len(self.bins):
             message, hint = f"`bins` is {list(self.bins)!r}", "write numbers from 1 on, each once"
             raise SpecError("E108", message, hint=hint)
-
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-        return (self.field_confidence, self.field_correct)
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""

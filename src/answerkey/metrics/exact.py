@@ -63,7 +63,17 @@ def sum_column(numbers: pl.Series) -> tuple[int, int]:
     for offset in range(0, len(numbers), _SLICE):
         part = numbers.slice(offset, _SLICE)
         top = math.frexp(max(map(abs, find_ends(part))))[1]
-        digits, is_exact = _cut_digits(part, top)
+        if abs(top) > _LARGEST_EXPONENT:
+            rest = sum_exactly((number, 1) for number in part.to_list())
+            total, squares = total + rest[0], squares + rest[1]
+            continue
+        digits: list[pl.Series] = []
+        left = part * 2.0 ** (_DIGIT_BITS - top)
+        while len(digits) < _DIGITS and (not digits or (left != 0).any()):
+            digits.append(left.cast(pl.Int64))
+            left = (left - digits[-1].cast(pl.Float64)) * 2.0**_DIGIT_BITS
+        # Numbers that have no other digits.
+        is_exact = (left == 0) & ((part.abs() >= 2.0 ** (top - 100)) | (part == 0))
         digits = [digit.filter(is_exact) for digit in digits]
         shifts = [UNIT_BITS + top - _DIGIT_BITS * (place + 1) for place in range(len(digits))]
         total += sum(int(digit.sum()) << shift for digit, shift in zip(digits, shifts, strict=True))
@@ -73,21 +83,6 @@ def sum_column(numbers: pl.Series) -> tuple[int, int]:
         rest = sum_exactly((number, 1) for number in part.filter(~is_exact).to_list())
         total, squares = total + rest[0], squares + rest[1]
     return total, squares
-
-
-def _cut_digits(numbers: pl.Series, top: int) -> tuple[list[pl.Series], pl.Series]:
-    """Return the first digits of numbers below 2**top, and which numbers have no others."""
-    if abs(top) > _LARGEST_EXPONENT:
-        return [], pl.repeat(False, len(numbers), dtype=pl.Boolean, eager=True)  # noqa: FBT003 - the value
-    is_tiny = (numbers.abs() < 2.0 ** (top - 100)) & (numbers != 0)
-    rest = numbers * 2.0 ** (_DIGIT_BITS - top)
-    digits: list[pl.Series] = []
-    for _ in range(_DIGITS):
-        digits.append(rest.cast(pl.Int64))
-        rest = (rest - digits[-1].cast(pl.Float64)) * 2.0**_DIGIT_BITS
-        if not (rest != 0).any():
-            break
-    return digits, (rest == 0) & ~is_tiny
 
 
 def find_ends(numbers: pl.Series) -> list[float]:

@@ -330,6 +330,9 @@ class _Finished:
         return {value.name: value for value in reversed(self.values)}
 
 
+Bounded = TypeVar("Bounded", MetricValue, GroupValue)
+
+
 def finish_metric(one: KeyedMetric, parts: Sequence[Part], trials: Trials | None = None) -> list[MetricValue]:
     """Return a metric's values from all its parts; one that cannot be computed is a null with the reason."""
     if not any(BY_SAMPLE in part for part in parts):
@@ -349,26 +352,26 @@ def finish_metric(one: KeyedMetric, parts: Sequence[Part], trials: Trials | None
             if bare:
                 about["aggregates"] = {name: asked.aggregators_of(name)[0].label for name in bare}
         values = [replace(value, details={**value.details, **about}) for value in values]
-    return values if one.scale is None else [_keep_all_within(value, one.scale) for value in values]
+    if one.scale is None:
+        return values
+    low, high = one.scale
 
+    def keep(bounded: Bounded) -> Bounded:
+        """Return a value whose interval does not pass the ends of its scale."""
+        if bounded.value is None or bounded.interval is None or not low <= bounded.value <= high:
+            return bounded
+        return replace(bounded, interval=(max(low, bounded.interval[0]), min(high, bounded.interval[1])))
 
-Bounded = TypeVar("Bounded", MetricValue, GroupValue)
-
-
-def _keep_all_within(value: MetricValue, scale: Scale) -> MetricValue:
-    """Return a value whose interval, and those of its groups, do not pass the ends of its scale."""
-
-    def keep(one: Bounded) -> Bounded:
-        low, high = scale
-        if one.value is None or one.interval is None or not low <= one.value <= high:
-            return one
-        return replace(one, interval=(max(low, one.interval[0]), min(high, one.interval[1])))
-
-    groups = [
-        replace(column, values=tuple(keep(one) for one in column.values), macro=keep(column.macro))
-        for column in value.groups
+    return [
+        replace(
+            keep(value),
+            groups=tuple(
+                replace(column, values=tuple(map(keep, column.values)), macro=keep(column.macro))
+                for column in value.groups
+            ),
+        )
+        for value in values
     ]
-    return replace(keep(value), groups=tuple(groups))
 
 
 def _finish_parts(one: KeyedMetric, parts: Sequence[Part], *, is_share: bool = False) -> list[MetricValue]:
@@ -483,7 +486,17 @@ def _state_groups(
     if len(groups) > MOST_GROUPS:
         note = f"there are more than {MOST_GROUPS} groups"
         return Groups(column, (), GroupValue(None, None, len(groups), note=note))
-    own = {label: _find_own(one.metric, value, group) for label, group in groups.items()}
+    own = {}
+    for label, group in groups.items():
+        n, left_out = group.whole.get("n", 0), dict(sorted(group.whole.get("left_out", {}).items()))
+        if value.name in group.by_name:
+            own[label] = group.by_name[value.name]
+        elif value.type == "frequency" and n and isinstance(one.metric, BaseMetric):
+            # A label that it never has is none of its samples.
+            own[label] = one.metric.state_share(value.name, (0, n), group.whole)
+        else:
+            note = "it does not occur in this group"
+            own[label] = MetricValue(value.name, None, n, left_out, note=note, type=value.type)
     listed = tuple(_describe(label, found) for label, found in own.items())
     known = {label: found for label, found in own.items() if found.value is not None}
     if not known:
@@ -529,18 +542,6 @@ def _state_groups(
     else:
         mean = replace(mean, interval_note="no formula for clusters fits this type")
     return Groups(column, listed, _describe(None, mean))
-
-
-def _find_own(metric: Metric, value: MetricValue, group: _Finished) -> MetricValue:
-    """Return a group's own value; a label that it never has is none of its samples."""
-    if value.name in group.by_name:
-        return group.by_name[value.name]
-    n = group.whole.get("n", 0)
-    if value.type == "frequency" and n and isinstance(metric, BaseMetric):
-        return metric.state_share(value.name, (0, n), group.whole)
-    left_out = dict(sorted(group.whole.get("left_out", {}).items()))
-    note = "it does not occur in this group"
-    return MetricValue(value.name, None, n, left_out, note=note, type=value.type)
 
 
 def _describe(label: str | None, value: MetricValue) -> GroupValue:

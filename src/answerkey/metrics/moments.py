@@ -60,10 +60,6 @@ class _FieldMetric(CountingMetric):
 
     reads_numbers: ClassVar[bool] = True
 
-    def fields(self) -> tuple[str, ...]:
-        """Return the names of the score values or metadata that it reads."""
-        return (self.field,)
-
     def measure(self, scores: Scores) -> Part:
         """Return counts, exact sums and both ends of the field in this shard.
 

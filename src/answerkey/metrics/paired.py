@@ -9,6 +9,7 @@ the mean difference, which is normal for as many samples as evaluations have.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -98,7 +99,12 @@ def measure_difference(
     value = total / size
     bottoms = n << 2 * UNIT_BITS
     error = measure_error(Ratio(total, size, n), tops=squares, products=total << UNIT_BITS, bottoms=bottoms)
-    flips = count_flips(pairs)
+    flips = None
+    if all(one in {0, 1} and other in {0, 1} for one, other, _ in pairs):
+        counts: Counter[tuple[float, float]] = Counter()
+        for one, other, count in pairs:
+            counts[one, other] += count
+        flips = Flips(counts[1, 1], counts[1, 0], counts[0, 1], counts[0, 0])
     exact, mid = mcnemar(flips) if flips is not None else (None, None)
     if clusters is not None:
         error, _ = measure_clustered_error(
@@ -136,16 +142,6 @@ def _sum_differences(pairs: Iterable[Pair]) -> Ratio:
         total += count * (to_units(one) - to_units(other))
         n += count
     return Ratio(total, n << UNIT_BITS, n)
-
-
-def count_flips(pairs: Iterable[Pair]) -> Flips | None:
-    """Return the four counts; None when a value is neither 0 nor 1."""
-    counts = dict.fromkeys([(1, 1), (1, 0), (0, 1), (0, 0)], 0)
-    for one, other, count in pairs:
-        if one not in {0, 1} or other not in {0, 1}:
-            return None
-        counts[int(one), int(other)] += count
-    return Flips(*counts.values())
 
 
 def mcnemar(flips: Flips) -> tuple[float, float]:

@@ -36,7 +36,6 @@ from answerkey.models.providers import CHAT_PATH, Connection
 from answerkey.models.responses import ANSWERED, fail, find_complaint, read_body, shorten
 from answerkey.models.retry import (
     Health,
-    Outcome,
     Reply,
     Request,
     Retry,
@@ -228,13 +227,13 @@ class BatchApi:
     async def look(self, batch: str) -> BatchState:
         """Return how far a batch is; raises `Gone`."""
         request = Request(None, "GET", self._locate("batches", batch))
-        return self._read(_parse(await self._fetch_paid(request, self._wait)))
+        return self._read(_parse(await self._fetch(request, self._wait, is_paid=True)))
 
     async def download(self, file: str) -> bytes:
         """Return the lines of a file; raises `Gone`."""
         url = self._locate("files", file, "content")
         request = Request(None, "GET", url, max_bytes=self._limits.output_bytes)
-        return await self._fetch_paid(request, self._transfer)
+        return await self._fetch(request, self._transfer, is_paid=True)
 
     async def _find(self, file: str) -> Mapping[str, Any] | None:
         after: dict[str, str] = {}
@@ -254,19 +253,18 @@ class BatchApi:
             after = {"after": str(batches[-1].get("id"))}
         return None
 
-    async def _fetch_paid(self, request: Request, limits: Limits) -> bytes:
-        """Return the body of the reply; what was paid for is given up only when it is gone."""
-        try:
-            return await self._fetch(request, limits)
-        except Gone:
-            raise
-        except Refused as error:
-            raise self._fail(str(error)) from None
-
     async def _fetch(
-        self, request: Request, limits: Limits, recall: Callable[[], Awaitable[bytes | None]] | None = None
+        self,
+        request: Request,
+        limits: Limits,
+        recall: Callable[[], Awaitable[bytes | None]] | None = None,
+        *,
+        is_paid: bool = False,
     ) -> bytes:
-        """Return the body of the reply; `recall` looks, before another attempt, if the last one did it."""
+        """Return the body of the reply; `recall` looks, before another attempt, if the last one did it.
+
+        What was paid for is given up only when it is gone.
+        """
         clock, is_file = self._client.endpoint.clock, request.max_bytes is not None
 
         def read(status: int, body: bytes) -> Completion:
@@ -277,32 +275,27 @@ class BatchApi:
 
         retry = Retry(limits, clock)
         while True:
-            came = await self._client.open_sender().send(request, seconds=retry.begin_attempt())
+            came = await self._client.start_http().send(request, seconds=retry.begin_attempt())
             outcome = judge(came, read)
             if isinstance(came, Reply):
                 if outcome.verdict is Verdict.ANSWERED:
                     return came.body
                 outcome = outcome._replace(retry_after=read_retry_after(came.headers, clock.wall()))
-            wait = retry.choose_wait(outcome)
+            wait, why = retry.choose_wait(outcome), outcome.completion.error or outcome.label
             if wait is None:
-                raise self._give_up(outcome)
-            LOG.debug(
-                "%s %s: %s; again in %.1f s", request.method, request.url, outcome.completion.error, wait
-            )
+                is_refused = outcome.verdict is Verdict.FAILED
+                if is_refused and outcome.label in _GONE:
+                    raise Gone(why)
+                # It knows a key that is refused, and a host that is not there.
+                error = Health(self._connection.name, self._connection.host).note(outcome, is_final=True)
+                if error is None and is_refused and not is_paid:
+                    raise Refused(why)
+                raise error or self._fail(why)
+            LOG.debug("%s %s: %s; again in %.1f s", request.method, request.url, why, wait)
             await clock.sleep(wait)
             found = None if recall is None else await recall()
             if found is not None:
                 return found
-
-    def _give_up(self, outcome: Outcome) -> SolverError | Refused:
-        why = outcome.completion.error or outcome.label
-        if outcome.verdict is Verdict.FAILED and outcome.label in _GONE:
-            return Gone(why)
-        # It knows a key that is refused, and a host that is not there.
-        error = Health(self._connection.name, self._connection.host).note(outcome, is_final=True)
-        if error is None and outcome.verdict is Verdict.FAILED:
-            return Refused(why)
-        return error or self._fail(why)
 
     def _fail(self, why: str) -> SolverError:
         return SolverError("E306", f"the batches of `{self._connection.name}` fail: {why}", hint=RESUME_HINT)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from answerkey.errors import SpecError
-from answerkey.models.config import Parameter
+from answerkey.models.config import OPTIONS_HINT, Parameter
 from answerkey.types import Completion, CompletionStatus, Question
 
 Value = TypeVar("Value")
@@ -55,12 +55,6 @@ SEED = Parameter(0, minimum=0)
 
 TIE_SEED = 0
 
-OPTIONS_HINT = (
-    "give the scorer a field `options` (a template that yields the texts of the choices, in their order), "
-    "or the dataset a column `options`"
-)
-
-
 #: The ways of each style; `{c}` is the choice, `{t}` its option text, `{o}` another choice.
 STYLES: dict[str, tuple[str, ...]] = {
     "bare": ("{c}",),
@@ -103,35 +97,22 @@ STYLE_NAMES = ("mixed", "bare", "punctuated", "text", "sentence", "markdown")
 
 @dataclass(frozen=True)
 class BuiltinModel:
-    """A model of ours: answers each question by itself, from what it knows of the sample."""
+    """A model of ours: answers each question by itself, from what it knows of the sample.
 
-    name: str
-    kind: BuiltinKind
-    values: Mapping[str, Any]
+    `needs` is what it must know of every sample: `choices`, `options`, `truth`. `values` are those of its
+    parameters.
+    """
 
-    @property
-    def is_simulated(self) -> bool:
-        """Whether the completions are made up from the key."""
-        return self.kind.is_simulated
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What it must know of every sample: `choices`, `options`, `truth`."""
-        return self.kind.needs
-
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return one completion for each question, in order."""
-        return [self.kind.answer(self, question) for question in questions]
-
-
-@dataclass(frozen=True)
-class BuiltinKind:
-    """How a built-in model answers one question, its parameters, and what it needs to know of a sample."""
-
-    answer: Callable[[BuiltinModel, Question], Completion]
+    answer_one: Callable[[BuiltinModel, Question], Completion]
     needs: frozenset[str] = frozenset()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     is_simulated: bool = False
+    name: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        """Return one completion for each question, in order."""
+        return [self.answer_one(self, question) for question in questions]
 
 
 def answer_constant(model: BuiltinModel, _question: Question) -> Completion:
@@ -228,12 +209,12 @@ def read_options(name: str, question: Question) -> Sequence[str]:
     raise SpecError("E301", message, hint=OPTIONS_HINT)
 
 
-BUILTIN_MODELS: dict[str, BuiltinKind] = {
-    "constant": BuiltinKind(answer_constant, parameters={"choice": Parameter("A")}),
-    "random": BuiltinKind(answer_random, frozenset({"choices"}), {"seed": SEED}),
-    "longest": BuiltinKind(answer_longest, frozenset({"choices", "options"})),
-    "overlap": BuiltinKind(answer_overlap, frozenset({"choices", "options"})),
-    "simulated": BuiltinKind(
+BUILTIN_MODELS: dict[str, BuiltinModel] = {
+    "constant": BuiltinModel(answer_constant, parameters={"choice": Parameter("A")}),
+    "random": BuiltinModel(answer_random, frozenset({"choices"}), {"seed": SEED}),
+    "longest": BuiltinModel(answer_longest, frozenset({"choices", "options"})),
+    "overlap": BuiltinModel(answer_overlap, frozenset({"choices", "options"})),
+    "simulated": BuiltinModel(
         answer_simulated,
         frozenset({"choices", "truth"}),
         {

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import get_args
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.models.calls import CachePolicy, make_encoder
+from answerkey.models.calls import make_encoder
+from answerkey.models.config import CachePolicy
 from answerkey.types import Completion, CompletionStatus, Notice
 
 #: Seconds to wait for another process that is writing.
@@ -29,6 +30,8 @@ PATIENCE = 30.0
 KEYS_AT_ONCE = 500
 #: Numbers that JSON does not know; texts are matched so as to be passed over.
 _NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
+#: What Python writes for them, as JSON that SQLite reads, too.
+_FINITE = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 #: How many rows one statement writes; as many forms of it are kept ready.
 ROWS_AT_ONCE = 64
 _MARKS = re.compile(r"(\(\?(?:, \?)*\))")
@@ -115,20 +118,11 @@ def encode_completion(completion: Completion) -> str:
         elif type(value) is int:
             parts.append(f'"{name}":{value}')
         elif value is not None and name != "prompt":
-            parts.append(f'"{name}":{_encode_value(value)}')
+            text = _COMPACT(value)
+            if "NaN" in text or "Infinity" in text:
+                text = _NOT_FINITE.sub(lambda found: _FINITE.get(found[0], found[0]), text)
+            parts.append(f'"{name}":{text}')
     return f"{{{','.join(parts)}}}"
-
-
-def _encode_value(value: object) -> str:
-    text = _COMPACT(value)
-    return _NOT_FINITE.sub(_spell_number, text) if "NaN" in text or "Infinity" in text else text
-
-
-def _spell_number(found: re.Match[str]) -> str:
-    """Return what Python writes for a number that is not finite as JSON that SQLite reads, too."""
-    if found[0].startswith('"'):
-        return found[0]
-    return "null" if found[0] == "NaN" else found[0].replace("Infinity", "1e999")
 
 
 def decode_completion(

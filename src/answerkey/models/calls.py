@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from json import encoder
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
+from answerkey.models.config import Price
 from answerkey.types import Completion, CompletionStatus
 
 MEGABYTE = 1 << 20
-#: Whether the call cache is looked into, and written to; see `cache.CallCache`.
-CachePolicy = Literal["reuse", "update", "no-cache"]
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
 KEPT_FILES = 24
 RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
@@ -179,14 +178,6 @@ def find_room() -> int | None:
         message = f"this process may open no more than {limit} files, too few to ask a model"
         raise RunError("E502", message, hint="raise the limit: `ulimit -n 4096`")
     return max(1, limit - taken - KEPT_FILES)
-
-
-@dataclass(frozen=True)
-class Price:
-    """What one token costs, in the currency of the limit."""
-
-    prompt: float
-    completion: float
 
 
 def charge(price: Price | None, prompt_tokens: float | None, completion_tokens: float | None) -> float:

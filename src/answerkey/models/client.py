@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError
 from answerkey.models.calls import (
@@ -32,8 +32,11 @@ from answerkey.models.calls import (
     make_encoder,
 )
 from answerkey.models.providers import Connection
-from answerkey.models.retry import Clock, EndpointState, NoReply, Reply, Request, Retry, Verdict
+from answerkey.models.retry import Clock, EndpointState, Request, Retry, Verdict
 from answerkey.types import Completion, CompletionStatus
+
+if TYPE_CHECKING:
+    from answerkey.models.http import HttpClient
 
 LOG = logging.getLogger("answerkey.models")
 #: Bodies are ASCII, so that any text is safe.
@@ -58,17 +61,7 @@ GARBAGE_THRESHOLD = 50_000
 T = TypeVar("T")
 
 
-class Sender(Protocol):
-    """Sends requests to one endpoint."""
-
-    async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
-        """Return what came back within so many seconds."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-
-
-def open_http(connection: Connection, limits: Limits) -> Sender:
+def open_http(connection: Connection, limits: Limits) -> HttpClient:
     """Return the HTTP client; aiohttp, which is large, is imported with the first one."""
     from answerkey.models.http import HttpClient
 
@@ -88,13 +81,13 @@ class ModelClient:
         settings: CallSettings | None = None,
         *,
         clock: Clock | None = None,
-        open_http: Callable[[Connection, Limits], Sender] = open_http,
+        open_http: Callable[[Connection, Limits], HttpClient] = open_http,
     ) -> None:
         self.settings = settings or CallSettings()
         self.endpoint = EndpointState(connection, self.settings.limits, clock or Clock())
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-ledger")
         self._open_http = open_http
-        self._sender: Sender | None = None
+        self._http: HttpClient | None = None
         self.background = Background(f"answerkey-calls-{connection.name}")
         self._lock = threading.Lock()
         self._reason: AnswerkeyError | None = None
@@ -131,12 +124,12 @@ class ModelClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def open_sender(self) -> Sender:
+    def start_http(self) -> HttpClient:
         """Return the HTTP client, which is opened inside the event loop and closed with it."""
-        if self._sender is None:
-            self._sender = self._open_http(self.endpoint.connection, self.endpoint.limits)
-            self.background.on_stop = self._sender.close
-        return self._sender
+        if self._http is None:
+            self._http = self._open_http(self.endpoint.connection, self.endpoint.limits)
+            self.background.on_stop = self._http.close
+        return self._http
 
     def start_round(self, calls: Sequence[Call]) -> Round:
         """Return the calls as they are made here, one by one."""
@@ -190,7 +183,7 @@ class Round:
 
     async def run(self) -> dict[str, Completion]:
         """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
-        self._sender = self._client.open_sender()
+        self._http = self._client.start_http()
         self._commits = Commits(
             self._settings.ledger,
             self._client.executor,
@@ -278,7 +271,7 @@ class Round:
             begun, epoch = clock.now(), semaphore.epoch
             self._sending.add(task)
             try:
-                came = await self._sender.send(request, seconds=retry.begin_attempt())
+                came = await self._http.send(request, seconds=retry.begin_attempt())
             finally:
                 self._sending.discard(task)
             outcome = endpoint.judge(came, epoch)
@@ -484,7 +477,11 @@ class Background:
             self._loop = None
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=find_loop_factory()) as runner:
+        try:  # the quicker loop, where it is installed
+            factory = importlib.import_module("uvloop").new_event_loop
+        except ImportError:
+            factory = None
+        with asyncio.Runner(loop_factory=factory) as runner:
             loop = self._loop = runner.get_loop()
             loop.call_soon(self._is_ready.set)
             loop.run_forever()
@@ -497,12 +494,3 @@ class Background:
         await asyncio.gather(*rest, return_exceptions=True)
         if self.on_stop is not None:
             await self.on_stop()
-
-
-def find_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's loop where uvloop is installed, else None for Python's own."""
-    try:
-        factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
-    except ImportError:
-        return None
-    return factory

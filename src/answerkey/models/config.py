@@ -1,7 +1,8 @@
 """Which model is meant, with which parameters and on whose behalf: names, model files, secrets, hosts.
 
-Nothing is connected here; `providers.connect` makes a connection of a `ModelConfig`. A new provider is one
-line of `PROVIDERS`, if it has one of the APIs of `providers.APIS`.
+What other packages need of models where none is called is here. Nothing is connected; `providers.connect`
+makes a connection of a `ModelConfig`. A new provider is one line of `PROVIDERS`, if it has one of the APIs
+of `providers.APIS`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import inf
-from typing import Literal, Self, get_args
+from typing import Literal, Protocol, Self, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from answerkey.errors import (
@@ -21,12 +22,14 @@ from answerkey.errors import (
     HIDDEN_PARAMETER,
     Place,
     SpecError,
+    is_url,
     listing,
     remember_secret,
     remember_url,
     suggest,
 )
 from answerkey.sandbox import Snippet
+from answerkey.types import Completion, Known, Question
 
 ApiName = Literal["chat", "completions", "anthropic", "gemini"]
 API_NAMES: tuple[ApiName, ...] = get_args(ApiName)
@@ -58,6 +61,16 @@ PROVIDERS: dict[str, Provider] = {
     "novita": Provider("https://api.novita.ai/openai/v1"),
     "azure": Provider(None),
 }
+
+#: Whether the call cache is looked into, and written to; see `cache.CallCache`.
+CachePolicy = Literal["reuse", "update", "no-cache"]
+#: The function of a snippet that is a model, and that of the later era, which is given the messages in a
+#: mapping, as an endpoint is.
+INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION = "infer", "run_inference"
+OPTIONS_HINT = (
+    "give the scorer a field `options` (a template that yields the texts of the choices, in their order), "
+    "or the dataset a column `options`"
+)
 
 # Secrets, and the hosts that may have them.
 
@@ -364,13 +377,6 @@ class Adapter:
 
 
 @dataclass(frozen=True)
-class Tls:
-    """How an endpoint proves who it is: certificates (PEM text) that are trusted instead of the system's."""
-
-    trusted_ca: str | None = None
-
-
-@dataclass(frozen=True)
 class ProviderConfig:
     """A model of a provider; without one, of an OpenAI-compatible endpoint at `base_url`."""
 
@@ -383,7 +389,10 @@ class ProviderConfig:
 
 @dataclass(frozen=True)
 class CustomConfig:
-    """A model behind a URL; without an adapter of the user's own it has the API `api`."""
+    """A model behind a URL; without an adapter of the user's own it has the API `api`.
+
+    `trusted_ca` are certificates (PEM text) that are trusted instead of the system's.
+    """
 
     address: Address
     model: str | None = None
@@ -391,7 +400,7 @@ class CustomConfig:
     adapter: Adapter | None = None
     api_key: Secret | None = None
     headers: Mapping[str, Secret] = field(default_factory=dict)
-    tls: Tls | None = None
+    trusted_ca: str | None = None
 
 
 @dataclass(frozen=True)
@@ -404,16 +413,14 @@ class InferenceConfig:
 
 
 @dataclass(frozen=True)
-class PlaceholderConfig:
-    """A model that is only named."""
-
-
-@dataclass(frozen=True)
 class ModelConfig:
-    """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf."""
+    """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf.
+
+    Without `config` it is only named, and cannot be called.
+    """
 
     name: str
-    config: ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig
+    config: ProviderConfig | CustomConfig | InferenceConfig | None
     generation: Generation = field(default_factory=Generation)
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -427,9 +434,39 @@ class ModelConfig:
         return (self.config.snippet,) if isinstance(self.config, InferenceConfig) else ()
 
 
-def is_url(name: str) -> bool:
-    """Return whether a model's name is the URL of an endpoint."""
-    return name.lower().startswith(("http://", "https://"))
+@dataclass(frozen=True)
+class Price:
+    """What one token costs, in the currency of the limit."""
+
+    prompt: float
+    completion: float
+
+
+class Model(Protocol):
+    """Who answers. `name` is what the user wrote; `is_simulated` marks every summary and report."""
+
+    @property
+    def name(self) -> str:
+        """The name as the user wrote it."""
+        ...
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the completions are made up from the key."""
+        ...
+
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        """Return one completion for each question, in order."""
+        ...
+
+
+def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
+    """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
+
+    Option texts are not among them: they may also come from the dataset.
+    """
+    needs: frozenset[str] = getattr(model, "needs", frozenset())
+    return frozenset() if known is not None else needs - {"options"}
 
 
 def is_live(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a model is, how its name finds it, and the two kinds that are not built in: an endpoint, a snippet.
+"""How a name finds its model, and the two kinds that are not built in: an endpoint, a snippet.
 
 Nothing that calls an endpoint is imported before a model is called.
 """
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing, suggest
-from answerkey.models.builtin import BUILTIN_MODELS, BuiltinModel
+from answerkey.models.builtin import BUILTIN_MODELS
 from answerkey.models.calls import (
     Call,
     CallSettings,
@@ -23,11 +23,13 @@ from answerkey.models.calls import (
     complete_calls,
 )
 from answerkey.models.config import (
+    LATER_INFERENCE_FUNCTION,
     PROVIDERS,
     SECRET_NAME,
     SHORTEST_KEY,
     Caller,
     InferenceConfig,
+    Model,
     ModelConfig,
     Secret,
     is_live,
@@ -37,7 +39,7 @@ from answerkey.models.config import (
 )
 from answerkey.models.responses import fail, read_message
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
-from answerkey.types import Completion, CompletionStatus, Known, Question
+from answerkey.types import Completion, CompletionStatus, Question
 
 if TYPE_CHECKING:
     from answerkey.models.actors import ActorHost
@@ -45,33 +47,12 @@ if TYPE_CHECKING:
     from answerkey.models.client import ModelClient
     from answerkey.models.providers import Connection
 
-#: The function of a snippet that is a model, and that of the later era, which is given the messages in a
-#: mapping, as an endpoint is.
-INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION = "infer", "run_inference"
 #: What one call of a snippet may take: a local model may think for a while.
 SECONDS = 120.0
 #: So many calls of a snippet are made before their answers are kept.
 KEPT_AT_ONCE = 16
 PREFIX = "builtin"
 PLUGIN_GROUP = "answerkey.models"
-
-
-class Model(Protocol):
-    """Who answers. `name` is what the user wrote; `is_simulated` marks every summary and report."""
-
-    @property
-    def name(self) -> str:
-        """The name as the user wrote it."""
-        ...
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether the completions are made up from the key."""
-        ...
-
-    def answer(self, questions: Sequence[Question]) -> list[Completion]:
-        """Return one completion for each question, in order."""
-        ...
 
 
 def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Model:
@@ -92,10 +73,10 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
     prefix, slash, rest = model.partition("/")
     kind, _, query = (rest if slash else model).partition("?")
     if prefix == PREFIX and kind in BUILTIN_MODELS and slash:
-        parameters = BUILTIN_MODELS[kind].parameters
-        defaults = {name: one.default for name, one in parameters.items()}
-        given = read_parameters(model, split_query(model, query), parameters)
-        return BuiltinModel(model, BUILTIN_MODELS[kind], defaults | given)
+        built = BUILTIN_MODELS[kind]
+        given = read_parameters(model, split_query(model, query), built.parameters)
+        defaults = {name: one.default for name, one in built.parameters.items()}
+        return replace(built, name=model, values=defaults | given)
     for plugin in entry_points(group=PLUGIN_GROUP):
         if plugin.name == prefix != PREFIX and slash:
             try:
@@ -114,15 +95,6 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
         hint = f"providers: {listing(known)}; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
         hint = suggest(prefix, known) or hint
     raise SpecError("E301", f"unknown model `{model}`", hint=hint)
-
-
-def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
-    """Return what the model must know of every sample and nobody can tell it: `choices`, `truth`.
-
-    Option texts are not among them: they may also come from the dataset.
-    """
-    needs: frozenset[str] = getattr(model, "needs", frozenset())
-    return frozenset() if known is not None else needs - {"options"}
 
 
 def build_calls(

@@ -12,6 +12,7 @@ import importlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
@@ -19,7 +20,6 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing
-from answerkey.models.calls import Price
 from answerkey.models.config import (
     AZURE_VERSION,
     NODE_IP,
@@ -31,12 +31,12 @@ from answerkey.models.config import (
     Caller,
     CustomConfig,
     Generation,
+    InferenceConfig,
     ModelConfig,
-    PlaceholderConfig,
+    Price,
     Provider,
     ProviderConfig,
     Secret,
-    Tls,
     check_url,
     is_loopback,
     read_name,
@@ -85,7 +85,7 @@ class Connection:
     key: Secret | None = None
     generation: Generation = field(default_factory=Generation)
     schema: Mapping[str, object] | None = None
-    tls: Tls | None = None
+    trusted_ca: str | None = None
     max_concurrent: int | None = None
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
@@ -413,22 +413,15 @@ class AdapterApi:
             return fail(f"{start}: the body is not UTF-8", body)
         except (RowError, TemplateStopped) as problem:
             return fail(f"{start}: {problem.message}", body)
-        written = _unquote(made) if isinstance(made, str) else json.dumps(made, default=str)
+        written = made if isinstance(made, str) else json.dumps(made, default=str)
+        if written.lstrip().startswith('"'):  # `{{ body | tojson }}` quotes a body that is text already
+            with suppress(ValueError, RecursionError):
+                inner = json.loads(written)
+                written = inner if isinstance(inner, str) else written
         completion = read_body(status, written.encode(errors="replace"), take_chat)
         if completion.error is None:
             return completion
         return replace(completion, error=f"{start}: {completion.error}", raw=cut_raw(body))
-
-
-def _unquote(text: str) -> str:
-    """Return the text inside a JSON text: `{{ body | tojson }}` quotes a body that is text already."""
-    if not text.lstrip().startswith('"'):
-        return text
-    try:
-        inner = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return inner if isinstance(inner, str) else text
 
 
 # From a model's config to its connection.
@@ -454,13 +447,18 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
     if isinstance(model, str):
         model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
     config = model.config
+    if config is None:
+        hint = "bring recorded completions with `--completions FILE`, or choose one such as `builtin/random`"
+        message = f"model `{model.name}` is a placeholder: it cannot be asked"
+        raise SpecError("E301", message, where=model.place, hint=hint)
+    if isinstance(config, InferenceConfig):
+        message = f"model `{model.name}` is a Python snippet: there is nothing to connect to"
+        raise SpecError("E301", message, where=model.place)
     try:
         if isinstance(config, ProviderConfig):
             found = _connect_provider(config, model)
-        elif isinstance(config, CustomConfig):
-            found = _connect_custom(config, model)
         else:
-            raise _refuse_config(model)
+            found = _connect_custom(config, model)
         _check_connection(found, model)
     except SpecError as error:
         place = error.where or model.place
@@ -472,13 +470,6 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
         requests_per_minute=model.requests_per_minute,
         tokens_per_minute=model.tokens_per_minute,
     )
-
-
-def _refuse_config(model: ModelConfig) -> SpecError:
-    if isinstance(model.config, PlaceholderConfig):
-        hint = "bring recorded completions with `--completions FILE`, or choose one such as `builtin/random`"
-        return SpecError("E301", f"model `{model.name}` is a placeholder: it cannot be asked", hint=hint)
-    return SpecError("E301", f"model `{model.name}` is a Python snippet: there is nothing to connect to")
 
 
 def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
@@ -496,7 +487,12 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
     if version is not None and AZURE_VERSION not in parse_qs(urlsplit(url).query):
         url += ("&" if "?" in url else "?") + urlencode({AZURE_VERSION: version})
     api = _find_api(config.api or provider.api, url, is_azure=name == "azure")
-    variable = _name_key(name, url, caller)
+    # Which environment value holds the key: a provider's key does not go to another host only because no
+    # better key is set; OpenAI's does to this machine.
+    owner = _find_provider(url) if name is None and url.startswith("https://") else name
+    variable = f"{owner.upper()}_API_KEY" if owner else LOCAL_KEY if is_loopback(url) else ""
+    if name is None and caller.find(URL_KEY) is not None:
+        variable = URL_KEY
     key = config.api_key or caller.find_key(variable)
     own_host = provider.own_host or _find_own_host(key, url, caller)
     _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", own_host=own_host)
@@ -510,20 +506,6 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         key=key or None,
         missing_key=variable if is_own and not key else None,
     )
-
-
-def _name_key(provider: str | None, url: str, caller: Caller) -> str:
-    """Return which environment value holds the key of a provider, or of an endpoint that its URL names.
-
-    A provider's key does not go to another host only because no better key is set; OpenAI's does to this one.
-    """
-    if provider is None and caller.find(URL_KEY) is not None:
-        return URL_KEY
-    if provider is None and url.startswith("https://"):
-        provider = _find_provider(url)
-    if provider is not None:
-        return f"{provider.upper()}_API_KEY"
-    return LOCAL_KEY if is_loopback(url) else ""
 
 
 def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
@@ -545,7 +527,13 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
         headers[name] = value.reveal() if is_plain else value
     style = api if config.adapter is None else AdapterApi(config.adapter, {"key": model.name})
     return Connection(
-        model.name, style, url, config.model, headers, key=config.api_key or None, tls=config.tls
+        model.name,
+        style,
+        url,
+        config.model,
+        headers,
+        key=config.api_key or None,
+        trusted_ca=config.trusted_ca,
     )
 
 
@@ -627,11 +615,11 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
         if not _HEADER_TEXT.fullmatch(text):
             message = f"model `{model.name}`: the value of the header `{name}` cannot be sent"
             raise SpecError("E117", message, hint="it holds a line break, or characters other than ASCII")
-    if found.tls is not None and found.tls.trusted_ca is not None:
+    if found.trusted_ca is not None:
         import ssl
 
         try:
-            ssl.create_default_context(cadata=found.tls.trusted_ca)
+            ssl.create_default_context(cadata=found.trusted_ca)
         except (ssl.SSLError, ValueError):
             hint = "it holds the text of a PEM file: `trusted_ca: !include certificates.pem`"
             message = f"model `{model.name}`: `trusted_ca` holds no certificate that can be read"

@@ -44,7 +44,8 @@ class Clock:
 
 #: Statuses that may pass; every 5xx as well.
 PASSING_STATUSES = frozenset({408, 409, 425, 429})
-#: What an endpoint calls its error when the same holds for every further call, by status.
+#: What an endpoint calls its error when the same holds for every further call, by status: in `code` or
+#: `type`, of the body or of its `error`.
 LASTING_ERRORS = {404: "model_not_found", 429: "insufficient_quota"}
 _TOO_MANY_REQUESTS = 429
 _REDIRECTS, _MISTAKES, _SERVER_ERRORS = 300, 400, 500
@@ -124,22 +125,16 @@ def judge(came: Reply | NoReply, read: Callable[[int, bytes], Completion]) -> Ou
     elif completion.status is not CompletionStatus.ERROR:
         completion = Completion(None, CompletionStatus.ERROR, error=label, raw=completion.raw)
     lasting = LASTING_ERRORS.get(status)
-    if lasting is not None and lasting in _name_error(body):
-        return Outcome(Verdict.REFUSED, completion, lasting)
+    if lasting is not None and _is_json(body) and not has_too_many_parts(body):
+        told = json.loads(body)
+        objects = [told, told.get("error")] if isinstance(told, dict) else []
+        if any(lasting in (one.get("code"), one.get("type")) for one in objects if isinstance(one, dict)):
+            return Outcome(Verdict.REFUSED, completion, lasting)
     if status in {401, 403}:
         return Outcome(Verdict.REFUSED, completion, label)
     if status in PASSING_STATUSES or status >= _SERVER_ERRORS:
         return Outcome(Verdict.AGAIN, completion, label, is_overload=True)
     return Outcome(Verdict.FAILED, completion, label)
-
-
-def _name_error(body: bytes) -> list[object]:
-    """Return what an error body calls its error: `code` and `type`, of the body or of its `error`."""
-    if not _is_json(body) or has_too_many_parts(body):
-        return []
-    told = json.loads(body)
-    objects = [told, told.get("error")] if isinstance(told, dict) else []
-    return [one.get(name) for one in objects if isinstance(one, dict) for name in ("code", "type")]
 
 
 def _is_json(body: bytes) -> bool:

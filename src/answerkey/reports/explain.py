@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from answerkey.errors import RunError, listing
-from answerkey.evaluate import reopen
+from answerkey.evaluate.rerun import reopen
 from answerkey.exporters import describe_verdict, find_encoded, pick_task, to_json
 from answerkey.runs import Run, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge

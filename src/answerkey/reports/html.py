@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import random
 import re
 import zlib
@@ -30,6 +29,7 @@ from answerkey.comparison.compare import Comparison, PairComparison, TaskCompari
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import is_same_run, name_runs
+from answerkey.exporters import to_json
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.overview import describe_overview
 from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
@@ -169,7 +169,7 @@ def _write_rows(
     for (name, number), (positions, _) in chosen.items():
         place = f"{list(tables).index(name)}-{number}"
         columns: Columns = {"p": []}
-        blocks = 0
+        blocks, coded = 0, {}
         stretches = [positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER)]
         embed = partial(embed_samples, list(tables[name].values())[number].source)
         # Made by as many processes as there are cores.
@@ -182,7 +182,11 @@ def _write_rows(
                 columns.setdefault(one, []).extend(values)
             done += len(part["p"])
             progress("writing", done, total)
-        coded = {one: _encode(columns.pop(one, [])) for one in CODED}
+        for one in CODED:  # a code for each text, -1 for None, and the texts by code
+            names: dict[str, int] = {}
+            texts = columns.pop(one, [])
+            codes = [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
+            coded[one] = {"codes": codes, "names": list(names)}
         yield _wrap(f"ak-rows-{place}", write_content({**columns, **coded}))
 
 
@@ -239,12 +243,7 @@ def _wrap(name: str, content: str) -> str:
 
 def write_json(content: object) -> str:
     """Return JSON that is safe in a page and has no NaN."""
-    write = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
-    try:
-        text = write(content)
-    except ValueError:
-        text = write(clean_numbers(content))
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", to_json(content, (",", ":")))
 
 
 def write_content(content: object) -> str:
@@ -255,13 +254,6 @@ def write_content(content: object) -> str:
     packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
     packed = base64.b64encode(packer.compress(text.encode()) + packer.flush()).decode("ascii")
     return f' data-packed="gzip">{packed}'
-
-
-def _encode(texts: Sequence[str | None]) -> Plain:
-    """Return a code for each text, -1 for None, and the texts by code."""
-    names: dict[str, int] = {}
-    codes = [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
-    return {"codes": codes, "names": list(names)}
 
 
 def embed_samples(source: SampleSource, positions: pl.Series) -> tuple[Columns, list[str]]:
@@ -405,18 +397,14 @@ def _describe_task(
     described = []
     for one in task.runs:
         name = ids[one.label]
-        task_run = runs[name].tasks[keys[name]]
-        metric = task_run.main_metric
-        # The interval of the run's own metric, if that is of the same samples.
-        is_same = metric is not None and (metric.value, metric.n) == (one.mean, one.n)
+        key, tasks = keys[name], runs[name].tasks
         described.append(
             {
                 "id": name,
-                "task": list(runs[name].tasks).index(keys[name]),
+                "task": list(tasks).index(key),
                 "label": labels[name],
-                "model": name_answerer(task_run.manifest, with_folder=False),
+                "model": name_answerer(tasks[key].manifest, with_folder=False),
                 "mean": one.mean,
-                "interval": metric.interval if metric is not None and is_same else None,
                 "n": one.n,
             }
         )
@@ -433,7 +421,6 @@ def _describe_task(
                 "second": sides[1],
                 "difference": pair.difference.value,
                 "interval": evidence.interval,
-                "se": evidence.std_error,
                 "p": evidence.p,
                 "p_adjusted": pair.p_adjusted,
                 "test": TESTS.get(evidence.p_method or "", "no test"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition, tell_gates
 from answerkey.reports.terminal import SIMULATED
-from answerkey.reports.view import find_cause, view_run
+from answerkey.reports.view import find_cause, measure_seconds, view_run
 from answerkey.runs import Run, name_answerer
 from answerkey.text import format_figure, format_interval, format_percent, make_visible, shorten
 from answerkey.types import GateStatus
@@ -206,7 +205,38 @@ _NO_CHARACTERS = re.compile("[\ufffe\uffff]")
 
 def write_junit(runs: Sequence[Run]) -> str:
     """Return runs as JUnit XML: a suite per run, a test case per gate, and one for being complete."""
-    return _finish([_describe_suite(run) for run in runs])
+    suites = []
+    for run in runs:
+        name, manifest = str(run.manifest.get("display_name") or run.key), run.manifest
+        models = dict.fromkeys(name_answerer(task.manifest) for task in run.tasks.values())
+        label = f"{name} ({', '.join(models)})" if models else name
+        suite = Element("testsuite", name=clean_xml(label), time=f"{measure_seconds(run) or 0.0:g}")
+        if manifest.get("started_at"):
+            suite.set("timestamp", clean_xml(str(manifest["started_at"])))
+        properties = SubElement(suite, "properties")
+        shown = {"run": run.path, "key": run.key, "status": run.status}
+        shown["answerkey_version"] = manifest.get("answerkey_version")
+        for key, value in shown.items():
+            if value is not None:
+                SubElement(properties, "property", name=key, value=clean_xml(str(value)))
+        problem: Problem | None = None
+        if run.status != "complete":
+            causes = "; ".join(f"task `{task.key}`: {find_cause(task)}" for task in run.tasks.values())
+            why = str((manifest.get("stopped") or {}).get("message") or causes)
+            problem = ("error", f"the run is {run.status}", [why])
+        _add_case(suite, run.key, "the run is complete", problem)
+        for gate, _, sentences, advice in tell_gates(run):
+            problem = None
+            if gate.status is not GateStatus.PASS:
+                lines = [
+                    f"rule {gate.policy}/{gate.rule}: {read_definition(gate.definition).need}",
+                    *sentences,
+                ]
+                lines += [f"what to do: {advice}"] if advice else []
+                problem = (TAGS[gate.status], f"{WORDS[gate.status]}: {sentences[0]}", lines)
+            _add_case(suite, f"{run.key}.{gate.policy}", gate.display_name or gate.rule, problem)
+        suites.append(suite)
+    return _finish(suites)
 
 
 def write_junit_fault(error: AnswerkeyError) -> str:
@@ -220,40 +250,6 @@ def write_junit_fault(error: AnswerkeyError) -> str:
 def clean_xml(text: str) -> str:
     """Return a text that XML can hold: what it cannot is written out; the rest the writer escapes."""
     return _NO_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", make_visible(text))
-
-
-def _describe_suite(run: Run) -> Element:
-    name, manifest = str(run.manifest.get("display_name") or run.key), run.manifest
-    models = dict.fromkeys(name_answerer(task.manifest) for task in run.tasks.values())
-    label = f"{name} ({', '.join(models)})" if models else name
-    try:
-        began, ended = (datetime.fromisoformat(str(manifest[one])) for one in ("started_at", "ended_at"))
-        seconds = max(0.0, (ended - began).total_seconds())
-    except (KeyError, ValueError):
-        seconds = 0.0
-    suite = Element("testsuite", name=clean_xml(label), time=f"{seconds:g}")
-    if manifest.get("started_at"):
-        suite.set("timestamp", clean_xml(str(manifest["started_at"])))
-    properties = SubElement(suite, "properties")
-    shown = {"run": run.path, "key": run.key, "status": run.status}
-    shown["answerkey_version"] = manifest.get("answerkey_version")
-    for key, value in shown.items():
-        if value is not None:
-            SubElement(properties, "property", name=key, value=clean_xml(str(value)))
-    problem: Problem | None = None
-    if run.status != "complete":
-        causes = "; ".join(f"task `{task.key}`: {find_cause(task)}" for task in run.tasks.values())
-        why = str((manifest.get("stopped") or {}).get("message") or causes)
-        problem = ("error", f"the run is {run.status}", [why])
-    _add_case(suite, run.key, "the run is complete", problem)
-    for gate, _, sentences, advice in tell_gates(run):
-        problem = None
-        if gate.status is not GateStatus.PASS:
-            lines = [f"rule {gate.policy}/{gate.rule}: {read_definition(gate.definition).need}", *sentences]
-            lines += [f"what to do: {advice}"] if advice else []
-            problem = (TAGS[gate.status], f"{WORDS[gate.status]}: {sentences[0]}", lines)
-        _add_case(suite, f"{run.key}.{gate.policy}", gate.display_name or gate.rule, problem)
-    return suite
 
 
 def _add_case(suite: Element, classname: str, name: str, problem: Problem | None) -> None:

@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,10 +25,10 @@ from answerkey.metrics import wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import Calibration, correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.explain import count_trials
-from answerkey.reports.view import count_rows, find_cause, label_metric, name_scorer
+from answerkey.reports.view import count_rows, find_cause, label_metric, measure_seconds, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
-from answerkey.run_audit.readings import describe_counted, describe_whole, list_readings, say_unfit
+from answerkey.run_audit.text import describe_counted, describe_whole, list_readings, say_unfit
 from answerkey.runs import Run, Table, TaskRun, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities
 from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share
@@ -80,10 +79,6 @@ def describe_overview(
     audited = {
         key: _count_readings(task) if is_brief else _audit_task(run, task) for key, task in run.tasks.items()
     }
-    try:
-        times = [datetime.fromisoformat(str(run.manifest.get(name))) for name in ("started_at", "ended_at")]
-    except ValueError:
-        times = []
     described: Plain = clean_numbers(
         {
             "id": run_id,
@@ -91,7 +86,7 @@ def describe_overview(
             "path": run.path.name if run.path else None,
             "status": run.status,
             "started_at": run.manifest.get("started_at"),
-            "seconds": max(0.0, (times[1] - times[0]).total_seconds()) if times else None,
+            "seconds": measure_seconds(run),
             "simulated": any(
                 (one.manifest.get("model") or {}).get("simulated") for one in run.tasks.values()
             ),
@@ -325,34 +320,18 @@ def _describe_headline(
         )
         return {"name": name, "n": metric.n, "is_share": is_share(metric), **blank, "sentence": sentence}
     chance = chance if task.is_accuracy(metric) else None
-    above = None if metric.value is None or chance is None else correct_for_chance(metric.value, chance)
-    sentence = _say_value(name, metric, chance)
-    return {
-        "name": name,
-        "value": metric.value,
-        "interval": metric.interval,
-        "n": metric.n,
-        "is_share": is_share(metric),
-        "chance": chance,
-        "above_chance": above,
-        "baseline": baseline,
-        "sentence": f"{sentence} {_say_baseline(baseline, metric)}" if baseline else sentence,
-    }
-
-
-def _say_value(name: str, metric: MetricValue, chance: float | None) -> str:
-    if metric.value is None:
-        return f"{name} has no value: {metric.note or 'nothing to compute it from'}."
-    said = f"{name} is {format_value(metric)}"
-    if metric.interval is not None:
-        column = metric.details.get("cluster_by")
-        ends = _write_ends(metric.interval, as_share=is_share(metric))
-        said += f" (95 % interval {ends}{f', clustered by {column}' if column else ''})"
-    unit = "sample" if metric.details.get("counts") not in {"trials", "orders"} else "completion"
-    said += f" on {format_count(metric.n, unit)}"
-    if chance is not None:
-        level = f"chance level of {100 * chance:.2f} %"
-        points = f"{100 * abs(metric.value - chance):.2f} points"
+    value, as_share = metric.value, is_share(metric)
+    said = f"{name} has no value: {metric.note or 'nothing to compute it from'}"
+    if value is not None:
+        said = f"{name} is {format_value(metric)}"
+        if metric.interval is not None:
+            column = metric.details.get("cluster_by")
+            ends = _write_ends(metric.interval, as_share=as_share)
+            said += f" (95 % interval {ends}{f', clustered by {column}' if column else ''})"
+        unit = "sample" if metric.details.get("counts") not in {"trials", "orders"} else "completion"
+        said += f" on {format_count(metric.n, unit)}"
+    if value is not None and chance is not None:
+        level, points = f"chance level of {100 * chance:.2f} %", f"{100 * abs(value - chance):.2f} points"
         if metric.interval is None:
             said += f"; the {level} is what guessing would get"
         elif metric.interval[0] > chance:
@@ -361,17 +340,25 @@ def _say_value(name: str, metric: MetricValue, chance: float | None) -> str:
             said += f", {points} below the {level}"
         else:
             said += f", not told apart from the {level}"
-    return f"{said}."
-
-
-def _say_baseline(baseline: Plain, metric: MetricValue) -> str:
-    as_share, found = is_share(metric), float(baseline["difference"])
-    amount = f"{100 * found:+.2f} points" if as_share else f"{'+' if found > 0 else ''}{format_number(found)}"
-    interval = baseline["interval"]
-    facts = [f"95 % interval {_write_ends(interval, as_share=as_share)}"] if interval else []
-    facts += [f"p {format_chance(baseline['p'])}"] if baseline["p"] is not None else []
-    how_sure = f" ({', '.join(facts)})" if facts else ""
-    return f"Against {baseline['label']}: {amount}{how_sure}."
+    if baseline:
+        found, ends = float(baseline["difference"]), baseline["interval"]
+        number = f"{'+' if found > 0 else ''}{format_number(found)}"
+        facts = [f"95 % interval {_write_ends(ends, as_share=as_share)}"] if ends else []
+        facts += [f"p {format_chance(baseline['p'])}"] if baseline["p"] is not None else []
+        how_sure = f" ({', '.join(facts)})" if facts else ""
+        amount = f"{100 * found:+.2f} points" if as_share else number
+        said += f". Against {baseline['label']}: {amount}{how_sure}"
+    return {
+        "name": name,
+        "value": value,
+        "interval": metric.interval,
+        "n": metric.n,
+        "is_share": as_share,
+        "chance": chance,
+        "above_chance": None if value is None or chance is None else correct_for_chance(value, chance),
+        "baseline": baseline,
+        "sentence": f"{said}.",
+    }
 
 
 def _write_ends(ends: Sequence[float], *, as_share: bool) -> str:

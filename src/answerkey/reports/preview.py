@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from answerkey.errors import hide_secrets
-from answerkey.evaluate import Checked, DryRun, PlannedTask
+from answerkey.evaluate.runner import Checked, DryRun, PlannedTask
 from answerkey.importers import Imported
 from answerkey.reports.explain import draw_messages
 from answerkey.reports.terminal import UNLIMITED, format_cost
@@ -184,7 +184,7 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
             for head, part in zip(heads, parts, strict=False)
         ]
     lines += [BLANK, line(Span("Files that are read with `--dataset`", "head"))]
-    for form, _ in ready.forms:
+    for form in ready.forms:
         first, *rest = wrap(make_visible(form.description), width - 4)
         lines += [line(f"  - {first}"), *(line(f"    {part}") for part in rest)]
     lines += [BLANK, line(Span("Config values", "head"))]

@@ -11,7 +11,6 @@ contract with the front end in `web`.
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +33,9 @@ from answerkey.dataset_audit.questions import (
 from answerkey.datasets.dataset import Recorded
 from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing
-from answerkey.evaluate import fit_rows, reopen
+from answerkey.evaluate.pairs import read_numbers
+from answerkey.evaluate.prepare import fit_rows
+from answerkey.evaluate.rerun import reopen
 from answerkey.exporters import describe_verdict, to_json
 from answerkey.metrics import Mean
 from answerkey.metrics.base import read_number
@@ -245,7 +246,10 @@ class SampleSource:
             "truth": find_text(TRUTHS),
             "predicted": find_text(PREDICTIONS),
         }
-        value = pl.when(is_scored).then(_read_numbers(scores, self.values[key]))
+        name, value = self.values[key] or "", pl.lit(None, pl.Float64)
+        if (column := scores.column(name)) is not None:
+            numbers = read_numbers(column, is_encoded=name in scores.encoded)
+            value = pl.when(is_scored).then(numbers)
         return pl.select(*(one.cast(pl.String).alias(name) for name, one in texts.items()), value=value)
 
     def iterate_columns(self) -> Iterator[pl.DataFrame]:
@@ -253,18 +257,6 @@ class SampleSource:
         columns = frozenset({self.category} if self.category else ())
         for part in self.read(None, columns, (self.main.key,), completions=not self.says_validity):
             yield self.tabulate(part)
-
-
-def _read_numbers(scores: Scores, name: str | None) -> pl.Series:
-    """Return a value as floats; null where it is no finite number."""
-    column = None if name is None else scores.column(name)
-    if column is not None and (column.dtype.is_numeric() or column.dtype == pl.Boolean):
-        numbers = column.cast(pl.Float64)
-        return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
-    if column is None or name not in scores.encoded:
-        return pl.repeat(None, len(scores), dtype=pl.Float64, eager=True)
-    known = {text: read_number(json.loads(text)) for text in column.unique() if text is not None}
-    return pl.Series([known.get(text) for text in column], dtype=pl.Float64, strict=False)
 
 
 def join_columns(groups: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
@@ -722,7 +714,6 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
             "readings": [{**one, "span": move(one["span"])} for one in read],
             "verdicts": verdicts[at],
             "missing": source.missing,
-            "note": None,
         }
         found.append((row, sample))
     return found

@@ -40,7 +40,7 @@ from answerkey.text import (
 )
 
 if TYPE_CHECKING:  # showing a run needs nothing that makes one
-    from answerkey.evaluate import CallProgress
+    from answerkey.evaluate.session import CallProgress
 
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000
@@ -71,7 +71,7 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
                 from answerkey.robustness.choice_order import draw_choice_order
 
                 lines += draw_choice_order(run.tasks[task["key"]], width, digits)
-            lines += _draw_repeatability(task, width)
+            lines += _draw_repeatability(task, width) if "repeatability" in task else []
         else:
             why = "so no accuracy is shown: a share of the rest says nothing about the whole."
             texts = (f"INCOMPLETE: {task['cause']}, {why}", *([task["advice"]] if task["advice"] else []))
@@ -80,19 +80,22 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
             ]
         lines += [BLANK, *_draw_counts(task, width), *_draw_lost(task, width, with_shares=is_complete)]
         if is_complete:
-            lines += _draw_groups(task, width, digits) + _draw_categories(task, width, digits)
+            lines += (
+                _draw_groups(task, width, digits) if any("groups" in one for one in task["metrics"]) else []
+            )
+            lines += _draw_categories(task, width, digits) if task["categories"] else []
         lines += draw_letter_table(task["tally"]["letters"], width, with_shares=is_complete)
         if task["tally"].get("readings") or task["tally"].get("theirs"):
-            from answerkey.run_audit.readings import draw_imported_verdicts, draw_readings
+            from answerkey.run_audit.text import draw_imported_verdicts, draw_readings
 
             lines += draw_readings(run.tasks[task["key"]], width, digits) if is_complete else []
             lines += draw_imported_verdicts(run.tasks[task["key"]], width, digits, with_shares=is_complete)
-        lines += _draw_calls(task, width)
+        lines += _draw_calls(task["calls"], width) if task["calls"] else []
     if not view["tasks"]:
         lines += [BLANK, line("  No task of this run is finished.")]
     for entry in view["unfinished"]:
-        lines += _draw_calls(entry, width)
-    if "variants" in view:
+        lines += _draw_calls(entry.get("calls") or {}, width)
+    if any("variant" in task for task in view["tasks"]):
         from answerkey.comparison.compare import draw_variants
 
         lines += draw_variants(run, width, digits)
@@ -241,9 +244,7 @@ def _list_some(names: Sequence[str], most: int) -> str:
 
 def _draw_repeatability(task: View, width: int) -> list[Line]:
     """Return how far the metrics, and the scores of single samples, are the same in every run."""
-    found = task.get("repeatability")
-    if not found:
-        return []
+    found = task["repeatability"]
     shares = {value["name"]: value["is_share"] for value in task["metrics"]}
     rows: list[Sequence[Cell]] = []
     for one in found["metrics"]:
@@ -392,8 +393,6 @@ def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
 def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
     """Return the accuracy of each category, the largest sixty, with count and interval; then their mean."""
     found = task["categories"]
-    if found is None:
-        return []
     largest = sorted(found["rows"], key=lambda one: -one["n"])[:SHOWN_GROUPS]
     rows: list[Sequence[Cell]] = [
         (
@@ -417,10 +416,10 @@ def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
 # ------------------------------------------------------------------------------------------------ calls
 
 
-def _draw_calls(entry: View, width: int) -> list[Line]:
-    """Return what a task asked of its models; nothing for one that asked none."""
+def _draw_calls(calls: View, width: int) -> list[Line]:
+    """Return what a task asked of its models, by purpose."""
     lines: list[Line] = []
-    for purpose, one in (entry.get("calls") or {}).items():
+    for purpose, one in calls.items():
         kind, _, key = purpose.partition(":")
         title = f"Calls of the judge {key}" if kind == "judge" else "Calls"
         made = f"{one['calls']} = {one['asked']} asked + {one['cached']} from the cache"

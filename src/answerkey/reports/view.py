@@ -9,6 +9,7 @@ Run ──► describe_run    what `run --json` and `show --json` print
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,18 @@ RUNS = "runs"
 
 def describe_run(run: Run) -> dict[str, Any]:
     """Return the run, its tasks and its notices; numbers that are not finite become null."""
-    described: dict[str, Any] = clean_numbers(_describe_run(run))
-    return described
+    described = _describe_run(run)
+    notices = described.pop("notices")
+    if run.gates:  # a feature is imported where a run has something of it
+        from answerkey.gates.rules import describe_run_gates
+
+        described["gates"] = describe_run_gates(run)
+    if any("variant" in task for task in described["tasks"]):
+        from answerkey.comparison.compare import describe_variants
+
+        described["variants"] = describe_variants(run)
+    clean: dict[str, Any] = clean_numbers({**described, "notices": notices})
+    return clean
 
 
 def _describe_run(run: Run) -> dict[str, Any]:
@@ -54,16 +65,8 @@ def _describe_run(run: Run) -> dict[str, Any]:
     about: dict[str, Any] = {"path": None if run.path is None else str(run.path), "status": run.status}
     about |= {name: run.manifest.get(name) for name in shown}
     about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
-    described: dict[str, Any] = {"run": about, "tasks": [_describe_task(one) for one in run.tasks.values()]}
-    if run.gates:  # a feature is imported where a run has something of it
-        from answerkey.gates.rules import describe_run_gates
-
-        described["gates"] = describe_run_gates(run)
-    if any(task.manifest.get("variant") for task in run.tasks.values()):
-        from answerkey.comparison.compare import describe_variants
-
-        described["variants"] = describe_variants(run)
-    return {**described, "notices": list(run.manifest.get("notices") or [])}
+    tasks = [_describe_task(one) for one in run.tasks.values()]
+    return {"run": about, "tasks": tasks, "notices": list(run.manifest.get("notices") or [])}
 
 
 def _describe_task(task: TaskRun) -> dict[str, Any]:
@@ -92,29 +95,28 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
 def view_run(run: Run) -> dict[str, Any]:
     """Return what `describe_run` does, and beside it what is said of it to people.
 
-    Numbers stay as they are, infinite ones as well.
+    Numbers stay as they are, infinite ones as well; gates and variants are drawn from the run itself.
     """
     view, is_complete = _describe_run(run), run.status == "complete"
     entries: Sequence[Mapping[str, Any]] = run.manifest.get("tasks") or []
     view["title"] = str(run.manifest.get("display_name") or run.key)
-    view["can_go_on"] = _can_go_on(run)
+    view["can_go_on"] = not is_complete and _can_go_on(run)
     view["unfinished"] = [entry for entry in entries if entry["key"] not in run.tasks]
     view["tasks"] = [
-        described | _view_task(task) | ({} if is_complete else _view_incomplete(task))
+        described | _view_task(task, described["metrics"]) | ({} if is_complete else _view_incomplete(task))
         for described, task in zip(view["tasks"], run.tasks.values(), strict=True)
     ]
     return view
 
 
-def _view_task(task: TaskRun) -> dict[str, Any]:
+def _view_task(task: TaskRun, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     totals = task.totals
     rows = totals.get("orders") or totals.get("trials")
     return {
         "metrics": [
-            describe_metric(value)
-            | {"label": label_metric(task, value), "is_share": is_share(value)}
+            {**described, "label": label_metric(task, value), "is_share": is_share(value)}
             | {"is_about_order": value.type in ORDER_TYPES}
-            for value in task.metrics.values()
+            for described, value in zip(metrics, task.metrics.values(), strict=True)
         ],
         "answerer": name_answerer(task.manifest),
         "scorer_names": list_scorer_names(task),
@@ -129,14 +131,14 @@ def _view_task(task: TaskRun) -> dict[str, Any]:
             {"reason": reason, **one, "share": one["count"] / count_rows(task)["scored"]}
             for reason, one in sorted(totals["invalid"].items(), key=lambda pair: -pair[1]["count"])
         ],
-        "unscored": _list_unscored(task),
+        "unscored": _list_unscored(task) if totals["failed"] or totals["errors"] else [],
         "failures": [
             {"scorer": key, "name": name_scorer(task, key), "reason": reason, **one}
             for key, reasons in (totals.get("failures") or {}).items()
             for reason, one in sorted(reasons.items(), key=lambda pair: -pair[1]["count"])[:SHOWN_FAILED]
         ],
         "main_scorer": task.main_scorer,
-        "categories": _view_categories(task),
+        "categories": _view_categories(task) if totals["categories"] else None,
     }
 
 
@@ -145,7 +147,7 @@ def _list_unscored(task: TaskRun) -> list[dict[str, Any]]:
     found = [(kind, *pair) for kind in ("failed", "errors") for pair in task.totals[kind].items()]
     key, stored = task.main_scorer, task.stored_scores
     names: dict[str, list[str]] = {}
-    if found and key in stored.read(0, 1).columns:
+    if key in stored.read(0, 1).columns:
         for offset in range(0, len(stored), READ_TOGETHER):
             table = stored.read(offset, READ_TOGETHER, ["sample_id", str(key)]).unnest(str(key))
             unscored = table.filter(pl.col("status") != ScoreStatus.SCORED.value)
@@ -172,7 +174,7 @@ def _view_categories(task: TaskRun) -> dict[str, Any] | None:
     found: Mapping[str, Mapping[str, int]] = task.totals["categories"]
     column, has_trials = task.totals["category_column"], bool(task.totals.get("trials"))
     grouped = {groups.column for value in task.metrics.values() for groups in value.groups}
-    if not found or column in grouped:
+    if column in grouped:
         return None
     rows = [
         {"label": name, "correct": one["correct"], "n": one["n"]}
@@ -245,7 +247,7 @@ def _can_go_on(run: Run) -> bool:
     """
     entries: Sequence[Mapping[str, Any]] = run.manifest.get("tasks") or []
     is_stopped = "stopped" in run.manifest
-    if run.status == "complete" or run.path is None:
+    if run.path is None:
         return False
     if run.status == "incomplete" and not is_stopped and not any(map(_lacks_calls, run.tasks.values())):
         return False
@@ -287,6 +289,17 @@ def count_rows(task: TaskRun) -> Mapping[str, int]:
     rows = task.totals.get("orders") or task.totals.get("trials")
     found: Mapping[str, int] = rows["counts"] if rows else task.counts
     return found
+
+
+def measure_seconds(run: Run) -> float | None:
+    """Return how long a run took; None where its times are not known."""
+    try:
+        began, ended = (
+            datetime.fromisoformat(str(run.manifest.get(name))) for name in ("started_at", "ended_at")
+        )
+    except ValueError:
+        return None
+    return max(0.0, (ended - began).total_seconds())
 
 
 def find_example(run: Run) -> str | None:

@@ -20,16 +20,8 @@ from answerkey.datasets.dataset import CleanLabels, Dataset, Recorded, choose_cl
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.evaluate import (
-    Progress,
-    Reopened,
-    find_task,
-    fit_rows,
-    remeasure,
-    reopen,
-    require_column,
-    stay_silent,
-)
+from answerkey.evaluate.prepare import Progress, fit_rows, stay_silent
+from answerkey.evaluate.rerun import Reopened, find_task, remeasure, reopen, require_column
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
 from answerkey.metrics.trials import find_owners
@@ -179,45 +171,53 @@ def _audit_task(
         parts.append(one)
         progress("audit", sum(each["samples"] for each in parts), samples)
     part = merge_audit_parts(parts)
+    rule, reading = name_rule(scorer) if scorer else None, part if scorer else {}
+    reasons = [
+        ReasonCounts(reason, one["count"], one["stated"], one["right"], *one["example"][0])
+        for reason, one in reading.get("reasons", {}).items()
+    ]
+    clean = None
+    if quality is not None:
+        column, values = quality
+        labels: Mapping[str, int] = part.get("labels", {})
+        few = part.get("clean", {"n": 0, "owners": 0, "readers": {}})
+        metrics = remeasure(
+            task_run,
+            columns=[column],
+            keep=lambda samples: read_label_quality(samples, column).is_in(sorted(values)).arg_true(),
+        )
+        clean = CleanRows(
+            column=column,
+            values=tuple(sorted(values.intersection(labels))),
+            labels=dict(sorted(labels.items(), key=lambda one: (-one[1], one[0]))),
+            n=few["n"],
+            readers=_list_readers(few, rule or ""),
+            every=task_run.metrics,
+            metrics=metrics,
+        )
     found = TaskAudit(
         key=task_run.key,
-        scorer=None,
-        rule=None,
+        scorer=step.key if scorer else None,
+        rule=rule,
         n=part["n"],
         left_out=dict(sorted(part["left_out"].items())),
         num_trials=size,
         samples=part["owners"],
+        readers=_list_readers(part, rule or ""),
+        flips=reading.get("flips", {}).get("count", 0),
+        flipped=tuple(reading.get("flips", {}).get("examples", ())),
+        reasons=tuple(sorted(reasons, key=lambda one: (-one.count, one.reason))),
+        letters=sort_keys(reading.get("letters", {})),
+        choice_counts=dict(sorted((int(k), n) for k, n in reading.get("choice_counts", {}).items())),
+        clean=clean,
         drawn_from=None if audited is None else len(reopened),
     )
-    if scorer is not None:
-        found = _add_readings(found, step.key, name_rule(scorer), part)
-    if quality is not None:
-        found = replace(found, clean=_describe_clean(task_run, found.rule, part, quality))
     return replace(found, findings=tuple(find_run_findings(found, part)))
 
 
 def name_rule(scorer: StringEqualsMcqa) -> str:
     """Return what the scorer's rule is called."""
     return scorer.extraction if isinstance(scorer.extraction, str) else "pattern"
-
-
-def _add_readings(found: TaskAudit, scorer: str, rule: str, part: Part) -> TaskAudit:
-    sizes = {int(size): count for size, count in part["choice_counts"].items()}
-    reasons = [
-        ReasonCounts(reason, one["count"], one["stated"], one["right"], *one["example"][0])
-        for reason, one in part["reasons"].items()
-    ]
-    return replace(
-        found,
-        scorer=scorer,
-        rule=rule,
-        readers=_list_readers(part, rule),
-        flips=part["flips"]["count"],
-        flipped=tuple(part["flips"]["examples"]),
-        reasons=tuple(sorted(reasons, key=lambda one: (-one.count, one.reason))),
-        letters=sort_keys(part["letters"]),
-        choice_counts=dict(sorted(sizes.items())),
-    )
 
 
 def _list_readers(part: Part, rule: str) -> tuple[ReaderCounts, ...]:
@@ -230,26 +230,7 @@ def _list_readers(part: Part, rule: str) -> tuple[ReaderCounts, ...]:
             samples=part["owners"],
             **one | {"gained": tuple(one["gained"]), "lost": tuple(one["lost"])},
         )
-        for name, one in part["readers"].items()
-    )
-
-
-def _describe_clean(task_run: TaskRun, rule: str | None, part: Part, quality: CleanLabels) -> CleanRows:
-    column, values = quality
-    labels: Mapping[str, int] = part.get("labels", {})
-    clean = part.get("clean", {"n": 0, "owners": 0, "readers": {}})
-    return CleanRows(
-        column=column,
-        values=tuple(sorted(values.intersection(labels))),
-        labels=dict(sorted(labels.items(), key=lambda one: (-one[1], one[0]))),
-        n=clean["n"],
-        readers=_list_readers(clean, rule or ""),
-        every=task_run.metrics,
-        metrics=remeasure(
-            task_run,
-            columns=[column],
-            keep=lambda samples: read_label_quality(samples, column).is_in(sorted(values)).arg_true(),
-        ),
+        for name, one in part.get("readers", {}).items()
     )
 
 

@@ -180,12 +180,6 @@ class TaskAudit:
         """The rules and lenses that read less than half of the completions."""
         return tuple(one.name for one in self.readers if one.kind != "own" and not one.reads_half)
 
-    def find_reader(self, name: str) -> ReaderCounts | None:
-        """Return what a rule or lens reads; the run's own rule is found by its name, too."""
-        if name == self.rule:
-            return self.own
-        return next((one for one in self.readers if one.name == name), None)
-
 
 # ------------------------------------------------------------------------------- what stands out
 

@@ -27,11 +27,10 @@ from answerkey.runs.store import (
 from answerkey.runs.writing import (
     RunWriter,
     TaskWriter,
-    default_folder,
+    choose_place,
     forget_journal,
     has_only_begun,
     reopen_run,
-    require_free,
     start_run,
 )
 
@@ -45,7 +44,7 @@ __all__ = [
     "Table",
     "TaskRun",
     "TaskWriter",
-    "default_folder",
+    "choose_place",
     "describe_gates",
     "find_answerer",
     "find_place",
@@ -59,7 +58,6 @@ __all__ = [
     "load_run",
     "name_answerer",
     "reopen_run",
-    "require_free",
     "start_run",
     "write_frames",
     "write_output",

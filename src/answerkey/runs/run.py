@@ -74,16 +74,22 @@ def _require(value: Any, way: str, wanted: str, *, is_so: bool) -> None:  # noqa
 
 
 def _check(shape: Any, value: Any, way: str) -> None:  # noqa: ANN401 - shapes and values are of any kind
-    """Require that a value has a shape; raise ValueError."""
+    """Require that a value has a shape; raise ValueError.
+
+    A shape is a word (`a|b` one of these; with `?` null, too), a list of one shape for every entry, an object
+    of shapes by key (`*` every key, `key?` one that may be missing), a tuple of shapes that all hold, or a
+    function that raises.
+    """
     match shape:
         case str():
-            if value is not None or not shape.endswith("?"):
-                word = shape.removesuffix("?")
+            word, options = shape.removesuffix("?"), shape.split("|")
+            if len(options) > 1:
+                _require(value, way, f"one of {', '.join(options)}", is_so=value in options)
+            elif value is not None or word == shape:
                 _require(value, way, word, is_so=_WORDS[word](value))
-        case tuple():
-            _require(
-                value, way, f"one of {', '.join(shape)}", is_so=isinstance(value, str) and value in shape
-            )
+        case [*shapes] if isinstance(shape, tuple):
+            for one in shapes:
+                _check(one, value, way)
         case [one]:
             _check("a list", value, way)
             for number, item in enumerate(value):
@@ -107,14 +113,9 @@ def _nullable(shape: Any) -> Any:  # noqa: ANN401 - a shape
     return lambda value, way: None if value is None else _check(shape, value, way)
 
 
-def _both(*shapes: Any) -> Any:  # noqa: ANN401 - shapes
-    """Return the shape of what has all of these."""
-
-    def check(value: object, way: str) -> None:
-        for shape in shapes:
-            _check(shape, value, way)
-
-    return check
+def _rule(wanted: str, holds: Callable[[Any], bool]) -> Callable[[Any, str], None]:
+    """Return the shape of what a rule holds for."""
+    return lambda value, way: _require(value, way, wanted, is_so=holds(value))
 
 
 def _check_choice_counts(value: Any, way: str) -> None:  # noqa: ANN401
@@ -123,22 +124,13 @@ def _check_choice_counts(value: Any, way: str) -> None:  # noqa: ANN401
         _require(name, way, "a number of choices", is_so=bool(re.fullmatch("[1-9][0-9]{0,17}", str(name))))
 
 
-def _check_category(value: Any, way: str) -> None:  # noqa: ANN401
-    _check({"n": "a count above 0", "correct": "a count", "partial": "a count"}, value, way)
-    wanted = "a category with as many samples as it has right ones"
-    _require(value, way, wanted, is_so=value["correct"] + value["partial"] <= value["n"])
-
-
 def _check_readings(value: Any, way: str) -> None:  # noqa: ANN401
     """Require some completions read by every rule, or none of all that."""
     _check({f"{name}?": shape for name, shape in _READINGS.items()}, value, way)
-    if value.get("n"):
-        _check(
-            {"own_rule": "an object with entries", "rules": {"own": _RULE}, "samples": "a count"}, value, way
-        )
-        for name, rule in value["rules"].items():
-            is_part = max(rule["correct"], rule["invalid"]) <= value["n"] and rule["correct"] >= 0
-            _require(rule, f"{way}.rules.{name}", "a part of what was read", is_so=is_part)
+    if n := value.get("n"):
+        is_part = lambda one: max(one["correct"], one["invalid"]) <= n and one["correct"] >= 0  # noqa: E731 - a rule
+        rules = ({"own": _RULE}, {"*": _rule("a part of what was read", is_part)})
+        _check({"own_rule": "an object with entries", "rules": rules, "samples": "a count"}, value, way)
 
 
 def _check_tally(value: Any, way: str) -> None:  # noqa: ANN401
@@ -152,14 +144,12 @@ def _check_tally(value: Any, way: str) -> None:  # noqa: ANN401
 def _check_files(value: Any, way: str) -> None:  # noqa: ANN401
     """Require what is said of each file of a run; a table has rows."""
     _check({"*": {"bytes": "a count", "sha256": "text", "tag?": "text"}}, value, way)
-    for name, told in value.items():
-        if name.endswith(".parquet"):
-            _check({"rows": "a count"}, told, f"{way}.{name}")
+    _check({name: {"rows": "a count"} for name in value if name.endswith(".parquet")}, value, way)
 
 
 _NUMBER = {
     "n_excluded?": {"*": "a count"},
-    "interval?": _nullable(_both(["a number"], "a pair")),
+    "interval?": _nullable((["a number"], "a pair")),
     "interval_method?": "text?",
     "interval_note?": "text?",
     "std_error?": "a number?",
@@ -172,7 +162,7 @@ _METRIC = {
     "n": "a count",
     **_NUMBER,
     **dict.fromkeys(("type?", "metric?", "scorer?"), "text"),
-    "purpose?": ("score", "qa"),
+    "purpose?": "score|qa",
     "details?": "an object",
     "is_share?": "true or false",
     "groups?": _nullable([{"column": "text", "values": [_GROUP], "macro": _GROUP}]),
@@ -182,14 +172,21 @@ _EXAMPLE = {"sample_id": "text", "completion?": "text?", "message?": "text?"}
 _REASONS = {"*": {"count": "a count above 0", "example": _EXAMPLE}}
 _RULE = {"correct": "a number", "invalid": "a count"}
 _READINGS = {"n": "a count", "samples": "a count", "own_rule": {"*": "a count"}, "rules": {"*": _RULE}}
+_CATEGORY = (
+    {"n": "a count above 0", "correct": "a count", "partial": "a count"},
+    _rule(
+        "a category with as many samples as it has right ones",
+        lambda one: one["correct"] + one["partial"] <= one["n"],
+    ),
+)
 _TALLY = {
     "counts": _COUNTS,
     "completion_statuses": {"*": "a count"},
     **dict.fromkeys(("invalid", "failed", "errors"), _REASONS),
     "excluded": {"*": "a count"},
-    "letters": {"*": _both({"*": "a count above 0"}, "an object with entries")},
+    "letters": {"*": ({"*": "a count above 0"}, "an object with entries")},
     "category_column": "text?",
-    "categories": {"*": _check_category},
+    "categories": {"*": _CATEGORY},
     "cut_off?": "a count",
     "choice_counts?": _check_choice_counts,
     "failures?": {"*": _REASONS},
@@ -221,7 +218,7 @@ _ENTRY = {
 }
 _MANIFEST = {
     "key": "text",
-    "status": ("running", "complete", "incomplete"),
+    "status": "running|complete|incomplete",
     "tasks?": [_ENTRY],
     "display_name?": "text?",
     **dict.fromkeys(("started_at?", "ended_at?"), "a time?"),

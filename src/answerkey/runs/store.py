@@ -14,8 +14,8 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from io import BytesIO
 from pathlib import Path
@@ -209,7 +209,11 @@ class RunStore(ABC):
             raw = self.read_bytes(file) if file.size <= MAX_JSON_BYTES else b""
             if digest is not None:
                 require_digest(name, sha256(raw).hexdigest(), digest)
-            content = _parse_json(raw, file.size)
+            if file.size > MAX_JSON_BYTES:
+                raise ValueError(f"it is larger than {MAX_JSON_BYTES // 1_000_000} MB")  # noqa: TRY301 - as any other
+            if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS or raw.count(b",") > MAX_ENTRIES:
+                raise ValueError("it holds more values than any run writes")  # noqa: TRY301 - as any other
+            content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
         except (OSError, ValueError, RecursionError) as error:
             hint = "the run folder is damaged or incomplete"
             raise RunError("E503", f"cannot read `{name}`: {error}", hint=hint) from error
@@ -235,10 +239,21 @@ class RunStore(ABC):
         """Write a Parquet file in place of what is there."""
 
     @abstractmethod
-    def open_table(
-        self, file: RunFile, rows: range, columns: Sequence[str] | None
-    ) -> AbstractContextManager[pl.LazyFrame]:
-        """Yield a table in which these rows of these columns, or all, can be read at their place."""
+    def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
+        """Give a Parquet file as a table that is read as far as it is collected."""
+
+    @contextmanager
+    def _open_table(self, file: RunFile) -> Iterator[pl.LazyFrame]:
+        """Yield a table; what a damaged one leads to becomes E503."""
+        try:
+            with self.scan(file) as table:
+                yield table
+        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+            raise describe_damage(self.show(file.name), error) from error
+        except DataError as error:
+            if error.code != "E202":
+                raise
+            raise describe_damage(self.show(file.name), error) from None
 
     def count_rows(self, file: RunFile) -> int:
         """Return how many rows a Parquet file says it has; E503 when that cannot be.
@@ -246,17 +261,20 @@ class RunStore(ABC):
         Every row of ours has an id of its own, which takes some of a byte in any compression; a file of a
         stranger may hold a billion rows in a thousand bytes.
         """
-        with reading_table(self.show(file.name)), self.open_table(file, range(0), ()) as table:
-            return _require_likely(int(table.select(pl.len()).collect().item()), file.size)
+        with self._open_table(file) as table:
+            rows = int(table.select(pl.len()).collect().item())
+            if rows > FREE_ROWS + ROWS_PER_BYTE * file.size:
+                raise ValueError(f"{rows:,} rows cannot be in so small a file")
+            return rows
 
     def read_schema(self, file: RunFile) -> Mapping[str, pl.DataType]:
         """Return the columns of a Parquet file."""
-        with reading_table(self.show(file.name)), self.open_table(file, range(0), ()) as table:
+        with self._open_table(file) as table:
             return table.collect_schema()
 
     def read_rows(self, file: RunFile, rows: range, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return some rows of a Parquet file, with all columns or with some; E503 when it is damaged."""
-        with reading_table(self.show(file.name)), self.open_table(file, rows, columns) as table:
+        with self._open_table(file) as table:
             found = table.slice(rows.start, len(rows))
             return (found if columns is None else found.select(pl.selectors.by_name(*columns))).collect()
 
@@ -292,10 +310,6 @@ class RunStore(ABC):
     def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """Apply a function that reads or writes files, in order, or together where each takes its time."""
         return [function(item) for item in items]
-
-    def make_lasting(self) -> RunStore:
-        """Return the same store for any process, whatever its current folder is."""
-        return self
 
     def show(self, name: str) -> str:
         """Return a name as it is shown to the user."""
@@ -335,13 +349,15 @@ class FolderStore(RunStore):
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
         write_whole(self.place / name, lambda draft: frame.write_parquet(draft, **PARQUET))
 
-    @contextmanager
-    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:  # noqa: ARG002 - the file has all
-        yield pl.scan_parquet(_require_plain(self.place / file.name), glob=False)
+    def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
+        return nullcontext(pl.scan_parquet(_require_plain(self.place / file.name), glob=False))
 
     def digest(self, file: RunFile) -> str:
-        with reading_table(path := self.place / file.name), path.open("rb") as stream:
-            return file_digest(stream, "sha256").hexdigest()
+        try:
+            with (self.place / file.name).open("rb") as stream:
+                return file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise describe_damage(self.show(file.name), error) from error
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -366,9 +382,6 @@ class FolderStore(RunStore):
     def remove_drafts(self, folder: str) -> None:
         for draft in (self.place / folder).glob(".*.draft"):
             draft.unlink(missing_ok=True)
-
-    def make_lasting(self) -> RunStore:
-        return replace(self, place=self.place.absolute())
 
 
 @dataclass(frozen=True)
@@ -410,7 +423,7 @@ class ObjectStore(RunStore):
         self.write_bytes(name, out.getvalue())
 
     @contextmanager
-    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:  # noqa: ARG002 - Polars fetches what is collected
+    def scan(self, file: RunFile) -> Iterator[pl.LazyFrame]:
         with reaching_storage(), scan_stored(self._find(file)) as table:
             yield table
 
@@ -464,31 +477,28 @@ class MemoryStore(RunStore):
     def find_file(self, name: str) -> RunFile | None:
         return self._describe(name) if name in self.content else None
 
+    def _describe(self, name: str) -> RunFile:
+        found = self.content[name]
+        return RunFile(name, int(found.estimated_size()) if isinstance(found, pl.DataFrame) else 0)
+
     def read_json(self, file: RunFile, digest: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - nothing changes here
         found: dict[str, Any] = self.content[file.name]
         return found
 
     def read_bytes(self, file: RunFile) -> bytes:
-        found = self.content[file.name]
-        if not isinstance(found, pl.DataFrame):
-            return json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
-        out = BytesIO()
-        found.write_parquet(out, **PARQUET)
-        return out.getvalue()
+        return json.dumps(self.content[file.name]).encode()
 
     def write_json(self, name: str, content: object) -> None:
         self.content[name] = content
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        is_table = name.endswith(".parquet")
-        self.content[name] = pl.read_parquet(BytesIO(content)) if is_table else json.loads(content)
+        self.content[name] = json.loads(content)
 
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
         self.content[name] = frame
 
-    @contextmanager
-    def open_table(self, file: RunFile, rows: range, columns: Sequence[str] | None) -> Iterator[pl.LazyFrame]:  # noqa: ARG002 - the frame has all
-        yield self.content[file.name].lazy()
+    def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
+        return nullcontext(self.content[file.name].lazy())
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -496,10 +506,6 @@ class MemoryStore(RunStore):
 
     def list_top(self) -> set[str]:
         return {name.partition("/")[0] for name in self.content}
-
-    def _describe(self, name: str) -> RunFile:
-        found = self.content[name]
-        return RunFile(name, int(found.estimated_size()) if isinstance(found, pl.DataFrame) else 0)
 
 
 def open_store(place: RunPlace | None) -> RunStore:
@@ -522,35 +528,8 @@ def _require_plain(path: Path) -> Path:
     return path
 
 
-def _parse_json(raw: bytes, size: int) -> object:
-    if size > MAX_JSON_BYTES:
-        raise ValueError(f"it is larger than {MAX_JSON_BYTES // 1_000_000} MB")
-    if raw.count(b"[") + raw.count(b"{") > MAX_CONTAINERS or raw.count(b",") > MAX_ENTRIES:
-        raise ValueError("it holds more values than any run writes")
-    return json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-
-
 def _refuse_constant(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
-
-
-def _require_likely(rows: int, size: int) -> int:
-    if rows > FREE_ROWS + ROWS_PER_BYTE * size:
-        raise ValueError(f"{rows:,} rows cannot be in so small a file")
-    return rows
-
-
-@contextmanager
-def reading_table(name: object) -> Iterator[None]:
-    """Turn what a damaged table leads to into E503."""
-    try:
-        yield
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
-        raise describe_damage(name, error) from error
-    except DataError as error:
-        if error.code != "E202":
-            raise
-        raise describe_damage(name, error) from None
 
 
 def describe_damage(name: object, error: Exception) -> RunError:

@@ -42,6 +42,7 @@ from answerkey.runs.store import (
     RunPlace,
     RunStore,
     StoredFolder,
+    find_place,
     open_store,
     remove_empty,
 )
@@ -60,17 +61,19 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def default_folder(key: str) -> Path:
-    """Return a new folder name `runs/<time>-<key>`, numbered when it is taken."""
+def choose_place(out: str | RunPlace | None, key: str) -> RunPlace:
+    """Return where a new run goes: `runs/<time>-<key>`, numbered when it is taken, unless `out` is named.
+
+    Object storage on which something is there already is E502 before any work is done.
+    """
+    if out is not None:
+        place = find_place(out)
+        if isinstance(place, StoredFolder):
+            open_store(place).require_new()
+        return place
     stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_-]+', '-', key)}"
     names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
     return next(path for path in map(Path("runs").joinpath, names) if not path.exists())
-
-
-def require_free(place: RunPlace) -> None:
-    """Raise what would keep a run from being started on object storage, before any work is done for it."""
-    if isinstance(place, StoredFolder):
-        open_store(place).require_new()
 
 
 def has_only_begun(place: RunPlace) -> bool:
@@ -213,7 +216,10 @@ class RunWriter:
 
     def task(self, key: str) -> TaskWriter:
         """Return the writer of one task, whichever process or machine it is sent to."""
-        return TaskWriter(self.store.make_lasting(), f"tasks/{key}").make()
+        store = self.store
+        if isinstance(store, FolderStore):  # which may be named by the current folder of this process
+            store = FolderStore(store.place.absolute())
+        return TaskWriter(store, f"tasks/{key}").make()
 
     def read_source(self, key: str) -> dict[str, Any]:
         """Return a task's `task.json`."""
@@ -303,17 +309,14 @@ class TaskWriter:
         self.store.make_folders(f"{self.base}/{table}" for table in TABLES)
         return self
 
-    def write_completions(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the completions of shard `index`."""
-        self.store.write_frame(f"{self.base}/completions/part-{index:05d}.parquet", frame)
+    def write_part(self, table: str, index: int, frame: pl.DataFrame) -> None:
+        """Take the `scores` or `completions` of shard `index`."""
+        self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
 
-    def write_scores(self, index: int, frame: pl.DataFrame) -> None:
-        """Take the scores of shard `index`."""
-        self.store.write_frame(f"{self.base}/scores/part-{index:05d}.parquet", frame)
-
-    def count_scores(self) -> int:
-        """Return how many rows the scores have, as the files say."""
-        return len(Table(self.store, f"{self.base}/scores"))
+    @property
+    def scores(self) -> Table:
+        """The scores written so far."""
+        return Table(self.store, f"{self.base}/scores")
 
     def write_metrics(self, metrics: Sequence[MetricValue], totals: Mapping[str, Any]) -> None:
         """Take the numbers; the task is finished with that."""
@@ -332,10 +335,6 @@ class TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""
         base = f"{self.base}/{REPETITIONS}/{number + 1}"
         return replace(self, base=base).make() if number else self
-
-    def read_scores(self) -> pl.DataFrame:
-        """Return the scores written so far."""
-        return Table(self.store, f"{self.base}/scores").read_all()
 
     def write_repeatability(self, summary: Mapping[str, Any], agreement: pl.DataFrame) -> None:
         """Take what all repetitions say together, and sample by sample."""

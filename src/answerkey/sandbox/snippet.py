@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import subprocess
+import symtable
 import sys
 import tempfile
 import time
@@ -40,7 +41,7 @@ CALLS: dict[str, tuple[str, int, int]] = {
     "run_inference": ("run_inference(model_input) or run_inference(model_input, environment)", 1, 2),
 }
 #: Functions that may need the network: those that stand for a model.
-ASKING = frozenset({"infer", "run_inference"})
+NETWORK_FUNCTIONS = frozenset({"infer", "run_inference"})
 SECONDS = 10.0
 MEMORY_BYTES = 4 * 1024**3
 FILE_BYTES = 16 * 1024**2
@@ -113,48 +114,33 @@ def check_snippet(snippet: Snippet) -> SpecError | None:
 
 
 def _find_mistake(snippet: Snippet) -> str | None:
+    name, file_name = snippet.function, f"<{snippet.label}>"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(snippet.source)
-            compile(snippet.source, f"<{snippet.label}>", "exec", dont_inherit=True)
+            compile(snippet.source, file_name, "exec", dont_inherit=True)
+            symbols = symtable.symtable(snippet.source, file_name, "exec").get_symbols()
     except SyntaxError as error:
         return f"line {error.lineno or 1} is not Python: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"is not Python that can be read: {error}"
-    found = [node for node in _walk_top(tree.body) if _binds(node, snippet.function)]
-    if not found:
-        return f"defines no function `{snippet.function}`"
-    last = found[-1]
-    if isinstance(last, Function) and not last.decorator_list and snippet.function in CALLS:
-        _, fewest, most = CALLS[snippet.function]
-        takes = len(last.args.posonlyargs) + len(last.args.args)
-        is_fit = takes - len(last.args.defaults) <= most and None not in last.args.kw_defaults
-        if not is_fit or (takes < fewest and last.args.vararg is None):
-            return f"`{snippet.function}` cannot be called with the arguments it is given"
+    bound = [one for one in symbols if one.get_name() == name and (one.is_assigned() or one.is_imported())]
+    if not bound and not any(isinstance(one, ast.alias) and one.name == "*" for one in ast.walk(tree)):
+        return f"defines no function `{name}`"
+    defined = [one for one in tree.body if isinstance(one, Function) and one.name == name]
+    is_stored = any(
+        isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)
+        for one in ast.walk(tree)
+    )
+    if len(defined) != 1 or len(bound[0].get_namespaces()) != 1 or is_stored or defined[0].decorator_list:
+        return None  # what is called is known when it is loaded
+    arguments, (_, fewest, most) = defined[0].args, CALLS.get(name, ("", 0, sys.maxsize))
+    takes = len(arguments.posonlyargs) + len(arguments.args)
+    is_fit = takes - len(arguments.defaults) <= most and None not in arguments.kw_defaults
+    if not is_fit or (takes < fewest and arguments.vararg is None):
+        return f"`{name}` cannot be called with the arguments it is given"
     return None
-
-
-def _walk_top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that run when the module is loaded, also those inside `if`, `try` and `with`."""
-    for node in body:
-        yield node
-        if not isinstance(node, Function | ast.ClassDef):
-            for name in ("body", "orelse", "finalbody"):
-                yield from _walk_top(getattr(node, name, []))
-            for handler in getattr(node, "handlers", []):
-                yield from _walk_top(handler.body)
-
-
-def _binds(node: ast.stmt, name: str) -> bool:
-    if isinstance(node, Function | ast.ClassDef):
-        return node.name == name
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return any((alias.asname or alias.name) in {name, "*"} for alias in node.names)
-    if isinstance(node, ast.Assign | ast.AnnAssign):
-        names = ast.walk(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-        return any(isinstance(one, ast.Name) and one.id == name for one in names)
-    return False
 
 
 # Which snippets the user has allowed to run, by the hash of their text.
@@ -165,21 +151,23 @@ def require_trust(snippets: Sequence[Snippet], *, trust_code: bool) -> list[Noti
 
     With `trust_code` they are trusted from now on; a notice says so when that could not be remembered.
     """
+    if not snippets:
+        return []
     known = _read_trusted()
-    strange = list({one.digest: one for one in snippets if one.digest not in known}.values())
-    if not strange:
+    untrusted = list({one.digest: one for one in snippets if one.digest not in known}.values())
+    if not untrusted:
         return []
     if not trust_code:
-        count = "one Python snippet" if len(strange) == 1 else f"{len(strange)} Python snippets"
+        count = "one Python snippet" if len(untrusted) == 1 else f"{len(untrusted)} Python snippets"
         lines = [f"{count} would run that you have not trusted yet:"]
-        for one in strange:
+        for one in untrusted:
             place = f" ({one.place})" if one.place and str(one.place) else ""
             digest = one.digest[:DIGEST_CHARACTERS]
             first = next((line.strip() for line in one.source.splitlines() if line.strip()), "")
             lines.append(f"  - `{one.label}`{place}, {one.function}, sha256 {digest}…: {first!r}")
         hint = "read them, then run again with `--trust-code`; it is remembered until their text changes"
-        raise SpecError("E118", "\n".join(lines), where=strange[0].place, hint=hint)
-    trusted = known | {one.digest: {"function": one.function, "label": one.label} for one in strange}
+        raise SpecError("E118", "\n".join(lines), where=untrusted[0].place, hint=hint)
+    trusted = known | {one.digest: {"function": one.function, "label": one.label} for one in untrusted}
     try:
         path = _trust_file()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -278,7 +266,7 @@ class SnippetProcess:
                 "seconds": self.seconds,
                 "memory_bytes": self.memory_bytes,
                 "file_bytes": FILE_BYTES,
-                "has_network": function in ASKING,
+                "has_network": function in NETWORK_FUNCTIONS,
             }
             worker.send(json.dumps(setting).encode())
             outcome = self._receive(worker, self.seconds)

@@ -27,7 +27,7 @@ from answerkey.types import (
 )
 
 if TYPE_CHECKING:
-    from answerkey.models.model import Model
+    from answerkey.models.config import Model
 
 #: Why a sample without a completion has no score: the call failed.
 CALL_FAILED = "CALL_FAILED"

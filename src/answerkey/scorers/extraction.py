@@ -299,22 +299,6 @@ def _list_words(text: str) -> frozenset[str] | None:
 _HINT = "write it in RE2 syntax, with one group around the choice: `answer is \\(?([A-D])\\)?`"
 
 
-def _check_pattern(pattern: object) -> str:
-    """Return the pattern, or raise a SpecError if it is none with exactly one group."""
-    if not isinstance(pattern, str):
-        raise SpecError("E108", f"`pattern` must be text, not {pattern!r}", hint=_HINT)
-    try:
-        groups = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().struct.fields
-    except pl.exceptions.ComputeError as error:
-        why = str(error).rstrip().splitlines()[-1].removeprefix("error: ").removeprefix("regex error: ")
-        message = f"`pattern` {pattern!r} is not a regular expression: {why}"
-        raise SpecError("E108", message, hint=_HINT) from None
-    if len(groups) != 1:
-        message = f"`pattern` {pattern!r} has {len(groups)} groups, and needs exactly one"
-        raise SpecError("E108", message, hint=f"{_HINT}; further brackets are written `(?:…)`")
-    return pattern
-
-
 def _read_pattern(text: str, choices: Sequence[str], _options: object = None, *, pattern: str) -> Reading:
     """Return the choice that the first match names, or why there is none."""
     # A lone surrogate is no text that Polars holds; it is replaced by one character, so that places stay.
@@ -369,11 +353,25 @@ RULES: dict[str, ExtractionRule] = {
 
 
 def find_rule(extraction: object) -> ExtractionRule:
-    """Return the rule with this name or pattern, or raise a SpecError that names those there are."""
+    """Return the rule with this name or pattern, or raise a SpecError that names those there are.
+
+    A pattern is a regular expression with exactly one group.
+    """
     if isinstance(extraction, str) and extraction in RULES:
         return RULES[extraction]
     if isinstance(extraction, Mapping) and set(extraction) == {"pattern"}:
-        pattern = _check_pattern(extraction["pattern"])
+        pattern = extraction["pattern"]
+        if not isinstance(pattern, str):
+            raise SpecError("E108", f"`pattern` must be text, not {pattern!r}", hint=_HINT)
+        try:
+            groups = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().struct.fields
+        except pl.exceptions.ComputeError as error:
+            why = str(error).rstrip().splitlines()[-1].removeprefix("error: ").removeprefix("regex error: ")
+            message = f"`pattern` {pattern!r} is not a regular expression: {why}"
+            raise SpecError("E108", message, hint=_HINT) from None
+        if len(groups) != 1:
+            message = f"`pattern` {pattern!r} has {len(groups)} groups, and needs exactly one"
+            raise SpecError("E108", message, hint=f"{_HINT}; further brackets are written `(?:…)`")
         read, read_all = partial(_read_pattern, pattern=pattern), partial(_read_patterns, pattern=pattern)
         return ExtractionRule("pattern", read, read_all, has_parts=True)
     near = suggest(extraction, RULES) if isinstance(extraction, str) else None

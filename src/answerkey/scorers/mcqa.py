@@ -44,7 +44,7 @@ from answerkey.scorers.base import (
     spread,
 )
 from answerkey.scorers.extraction import ExtractionRule, find_rule, tabulate
-from answerkey.templates import Distinct, RowError, Template
+from answerkey.templates import RowError, Template
 from answerkey.types import (
     RULE_NAMES,
     Completion,
@@ -245,8 +245,7 @@ class StringEqualsMcqa(Scorer):
         """Return the verdicts, the same as `judge` gives row by row."""
         rule = find_rule(self.extraction)
         rows = resolve_rows(self.templates(), samples)
-        options = self.option_texts(samples) if rule.reads_options else None
-        readings = _read_completions(rule, completions, rows, options)
+        readings = self._read(rule, completions, rows, samples)
         choice, truths = readings["choice"], rows.truths
         statuses, reasons = find_statuses(rows.reasons(), completions.frame["status"])
         names = {"extraction_rule": fill(readings.height, rule.name)}
@@ -267,6 +266,32 @@ class StringEqualsMcqa(Scorer):
             },
         )
 
+    def _read(
+        self, rule: ExtractionRule, completions: Completions, rows: ResolvedRows, samples: Samples
+    ) -> pl.DataFrame:
+        """Return the readings of every row, made in groups with the same choices."""
+        options = self.option_texts(samples) if rule.reads_options else None
+        texts = completions.frame["completion"]
+        found = dict.fromkeys(pair.choices for pair in rows.pairs)
+        lists = [names for names in found if names is not None]
+        silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
+        if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
+            return rule.read_all(texts, lists[0], options)
+        numbers: dict[object, int] = {names: number for number, names in enumerate(lists)}
+        groups = rows.choose(lambda pair: numbers.get(pair.choices), pl.UInt32())
+        groups = groups.set(silent.is_not_null(), None)
+        columns = [texts.alias("text"), groups.alias("group")]
+        table = pl.DataFrame([*columns, *([] if options is None else [options.alias("options")])])
+        # A row without choices or without a text is in no group, and nothing is read there.
+        table = table.with_row_index("row").drop_nulls("group")
+        is_small = table.select(pl.len().over("group") < SMALL_GROUP).to_series()
+        few, parts = table.filter(is_small), table.filter(~is_small).partition_by("group")
+        alone = [rule.read(text, lists[group], *told) for text, group, *told in few.drop("row").iter_rows()]
+        read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
+        places = spread(pl.concat(part["row"] for part in (few, *parts)), len(texts))
+        readings = pl.concat([tabulate(alone, rule.schema), *read]).select(pl.all().gather(places))
+        return readings.with_columns(pl.coalesce(silent, "reason").alias("reason"))
+
 
 #: By whether there is no choice.
 _VALIDITY = pl.Series([Validity.VALID.value, Validity.INVALID.value])
@@ -276,32 +301,6 @@ _REASON_WITHOUT_TEXT = (
     .when((pl.col("status") == CompletionStatus.NO_TEXT.value) | pl.col("completion").is_null())
     .then(pl.lit("NO_TEXT"))
 )
-
-
-def _read_completions(
-    rule: ExtractionRule, completions: Completions, rows: ResolvedRows, options: pl.Series | None
-) -> pl.DataFrame:
-    """Return the readings of every row, made in groups with the same choices."""
-    texts = completions.frame["completion"]
-    found = dict.fromkeys(pair.choices for pair in rows.pairs)
-    lists = [names for names in found if names is not None]
-    silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
-    if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
-        return rule.read_all(texts, lists[0], options)
-    numbers: dict[object, int] = {names: number for number, names in enumerate(lists)}
-    groups = rows.choose(lambda pair: numbers.get(pair.choices), pl.UInt32())
-    groups = groups.set(silent.is_not_null(), None)
-    columns = [texts.alias("text"), groups.alias("group")]
-    table = pl.DataFrame([*columns, *([] if options is None else [options.alias("options")])])
-    # A row without choices or without a text is in no group, and nothing is read there.
-    table = table.with_row_index("row").drop_nulls("group")
-    is_small = table.select(pl.len().over("group") < SMALL_GROUP).to_series()
-    few, parts = table.filter(is_small), table.filter(~is_small).partition_by("group")
-    alone = [rule.read(text, lists[group], *told) for text, group, *told in few.drop("row").iter_rows()]
-    read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
-    places = spread(pl.concat(part["row"] for part in (few, *parts)), len(texts))
-    readings = pl.concat([tabulate(alone, rule.schema), *read]).select(pl.all().gather(places))
-    return readings.with_columns(pl.coalesce(silent, "reason").alias("reason"))
 
 
 # Choices and ground truths as datasets spell them: lists, JSON text, Python literals, integers.
@@ -474,7 +473,18 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
     names = [name for name in _DTYPES if name in templates]
     fields = {name: templates[name].distinct(written) for name in names}
     read = {name: [_read_value(name, value) for value in one.values] for name, one in fields.items()}
-    combinations, codes = _combine([fields[name] for name in names], len(written))
+    # Combinations of codes, one from each field, and which of them each row has.
+    sizes = [len(fields[name].values) for name in names]
+    codes = pl.zeros(len(written), pl.UInt32, eager=True)
+    if math.prod(sizes) <= MOST_PAIRS:
+        combinations: list[tuple[int, ...]] = list(product(*map(range, sizes)))
+        for name, size in zip(names, sizes, strict=True):
+            codes = codes * size + fields[name].codes
+    else:
+        frame = pl.DataFrame([fields[name].codes.alias(name) for name in names])
+        distinct = frame.unique(maintain_order=True).with_row_index("pair")
+        codes = frame.join(distinct, on=frame.columns, how="left", maintain_order="left")["pair"]
+        combinations = distinct.drop("pair").rows()
     pairs = [
         _build_pair({name: read[name][code] for name, code in zip(names, combination, strict=True)})
         for combination in combinations
@@ -497,20 +507,6 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         cells.pop("ground_truth_choice", None)
     rows = samples.memo[key] = ResolvedRows(pairs, codes, options, cells)
     return rows
-
-
-def _combine(fields: Sequence[Distinct], height: int) -> tuple[list[tuple[int, ...]], pl.Series]:
-    """Return combinations of codes, one from each field, and which of them each row has."""
-    sizes = [len(one.values) for one in fields]
-    codes = pl.zeros(height, pl.UInt32, eager=True)
-    if math.prod(sizes) <= MOST_PAIRS:
-        for field, size in zip(fields, sizes, strict=True):
-            codes = codes * size + field.codes
-        return list(product(*map(range, sizes))), codes
-    frame = pl.DataFrame([one.codes.alias(str(place)) for place, one in enumerate(fields)])
-    distinct = frame.unique(maintain_order=True).with_row_index("pair")
-    found = frame.join(distinct, on=frame.columns, how="left", maintain_order="left")["pair"]
-    return distinct.drop("pair").rows(), found
 
 
 def _read_value(name: str, value: object) -> RowFault | tuple[Any, bool]:

@@ -11,14 +11,16 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from answerkey.errors import InternalError, SpecError
-from answerkey.models.model import LiveModel, Model, SnippetModel
+from answerkey.models.config import Model
 from answerkey.reader.explain import shorten
 from answerkey.scorers.base import (
     CALL_FAILED,
@@ -42,6 +44,9 @@ from answerkey.types import (
     Scores,
     ScoreStatus,
 )
+
+if TYPE_CHECKING:
+    from answerkey.models.model import LiveModel
 
 JUDGE_CALL_FAILED = "JUDGE_CALL_FAILED"
 JUDGE_UNREADABLE = "JUDGE_UNREADABLE"
@@ -278,6 +283,8 @@ class BoundJudge(ModelAsAJudge):
     def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
         if not questions:
             return []
+        from answerkey.models.model import LiveModel, SnippetModel
+
         if isinstance(model, LiveModel | SnippetModel):
             return model.answer(questions, trial=trial, purpose=f"judge:{self.key}")
         return model.answer(questions)
@@ -285,6 +292,8 @@ class BoundJudge(ModelAsAJudge):
     @cached_property
     def _shaped(self) -> LiveModel | None:
         """The same model, asked for JSON of our shape; None where that is not wanted or not possible."""
+        from answerkey.models.model import LiveModel
+
         if not self.use_structured_outputs or not isinstance(self.model, LiveModel):
             return None
         connection = self.model.connection.ask_for(SCHEMA)
@@ -382,20 +391,43 @@ def read_verdict(text: str, scale: Scale) -> Verdict:
     text = _THOUGHTS.sub("", text).strip()
     if not text:
         raise UnreadableVerdict("the reply is empty")
-    objects = list(_find_json(text))
+    objects: list[_Object] = []
+    start = text.find("{")
+    for _ in range(_MOST_OBJECTS):
+        if start < 0:
+            break
+        end = start + 1
+        with suppress(ValueError, RecursionError):
+            value, after = _DECODER.raw_decode(text, start)
+            # An object without a score may hold one that has it.
+            if value.list_scores():
+                end = after
+                objects.append(value)
+        start = text.find("{", end)
     if not objects:
         whole = text[text.find("{") : text.rfind("}") + 1]
         pieces = [*(match.group(1) for match in _FENCE.finditer(text)), whole]
         objects = [pairs for piece in dict.fromkeys(pieces) if (pairs := _read_literal(piece.strip()))]
-    found = [_read_fields(pairs, scale) for pairs in objects]
-    if not found:
+    if not objects:
         number = _to_number(text)
         if number is None:
             raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
         return _read_score(number, scale), None, None
-    scores = dict.fromkeys(score for score, _, _ in found)
-    if len(scores) > 1:
-        listed = ", ".join(f"{score:.15g}" for score in scores)
+    found: list[Verdict] = []
+    for pairs in objects:
+        scores = {_read_score(value, scale) for value in pairs.list_scores()}
+        if len(scores) > 1:
+            raise UnreadableVerdict("the reply names several scores in one object")
+        said = {name.strip().lower(): value for name, value in pairs}
+        reasoning, confidence = said.get("reasoning"), _to_number(said.get("confidence"))
+        if not isinstance(reasoning, str | None):
+            reasoning = json.dumps(reasoning, ensure_ascii=False, default=str)
+        # A confidence that does not lie between 0 and 1 is not kept.
+        is_share = confidence is not None and 0 <= confidence <= 1
+        found.append((scores.pop(), reasoning, confidence if is_share else None))
+    several = dict.fromkeys(score for score, _, _ in found)
+    if len(several) > 1:
+        listed = ", ".join(f"{score:.15g}" for score in several)
         raise UnreadableVerdict(f"the reply names several scores: {listed}")
     return max(found, key=lambda one: (one[1] is not None, one[2] is not None))
 
@@ -408,24 +440,6 @@ class _Object(list[tuple[str, object]]):
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_Object, strict=False)
-
-
-def _find_json(text: str) -> Iterator[_Object]:
-    position = text.find("{")
-    for _ in range(_MOST_OBJECTS):
-        if position < 0:
-            return
-        end = position + 1
-        try:
-            value, after = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            # An object without a score may hold one that has it.
-            if value.list_scores():
-                end = after
-                yield value
-        position = text.find("{", end)
 
 
 def _read_literal(piece: str) -> _Object | None:
@@ -444,19 +458,6 @@ def _read_literal(piece: str) -> _Object | None:
         return None
     pairs = _Object((str(name), value) for name, value in zip(names, values, strict=True))
     return pairs if pairs.list_scores() else None
-
-
-def _read_fields(pairs: _Object, scale: Scale) -> Verdict:
-    scores = {_read_score(value, scale) for value in pairs.list_scores()}
-    if len(scores) > 1:
-        raise UnreadableVerdict("the reply names several scores in one object")
-    fields = {name.strip().lower(): value for name, value in pairs}
-    reasoning, confidence = fields.get("reasoning"), _to_number(fields.get("confidence"))
-    if not isinstance(reasoning, str | None):
-        reasoning = json.dumps(reasoning, ensure_ascii=False, default=str)
-    # A confidence that does not lie between 0 and 1 is not kept.
-    is_share = confidence is not None and 0 <= confidence <= 1
-    return scores.pop(), reasoning, confidence if is_share else None
 
 
 def _read_score(value: object, scale: Scale) -> float:

@@ -54,7 +54,18 @@ class PythonScorer(Scorer):
     @property
     def needs_completion(self) -> bool:
         """Whether the function asks for the solver's output; False for `compute_scores(sample)`."""
-        return _count_parameters(self.compute_scores_snippet) != 1
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                body = ast.parse(self.compute_scores_snippet).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return True
+        functions = [one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+        found = next((one for one in reversed(functions) if one.name == FUNCTION), None)
+        # Where the text does not show how many arguments there are, completions are there.
+        if found is None or found.decorator_list or found.args.vararg:
+            return True
+        return len(found.args.posonlyargs) + len(found.args.args) != 1
 
     def snippets(self) -> tuple[Snippet, ...]:
         """Return the one snippet, to be trusted before it is run."""
@@ -134,21 +145,3 @@ def _build_column(values: Sequence[object]) -> pl.Series:
 def _write_column(values: Sequence[object]) -> pl.Series:
     texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
     return pl.Series(texts, dtype=pl.String)
-
-
-def _count_parameters(source: str) -> int | None:
-    """Return how many arguments the function takes, as far as its text shows; None when it does not."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    found = [
-        one
-        for one in body
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.name == FUNCTION
-    ]
-    if not found or found[-1].decorator_list or found[-1].args.vararg:
-        return None
-    return len(found[-1].args.posonlyargs) + len(found[-1].args.args)

@@ -21,8 +21,8 @@ from answerkey.solvers.single_turn import (
 from answerkey.solvers.solver import (
     PassThroughSolver,
     Solver,
-    find_asking_field,
     find_column,
+    find_column_field,
     require_known,
 )
 from answerkey.types import Registry
@@ -45,8 +45,8 @@ __all__ = [
     "RowOrders",
     "SingleTurnSolver",
     "Solver",
-    "find_asking_field",
     "find_column",
+    "find_column_field",
     "find_reference",
     "option_texts",
     "pick_examples",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import groupby, repeat
 from typing import ClassVar, Literal, cast, get_args
 
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
 from answerkey.models.builtin import Draws
-from answerkey.models.model import LiveModel, Model
+from answerkey.models.config import Model
 from answerkey.models.responses import measure_continuation, read_text
 from answerkey.solvers.solver import (
     ID_COLUMN,
@@ -109,13 +109,16 @@ class GenericInput:
 
     def build_all(self, templates: Sequence[Template], samples: Samples) -> list[Prompt | RowError]:
         """Return the messages for every sample, or why there are none, where no examples are shown."""
-        prompts: list[Prompt | RowError] = []
-        for text in templates[0].texts(samples):
-            try:
-                prompts.append(text if isinstance(text, RowError) else parse_messages(text))
-            except RowError as problem:
-                prompts.append(problem)
-        return prompts
+        texts = templates[0].texts(samples)
+        return [text if isinstance(text, RowError) else _attempt(parse_messages, text) for text in texts]
+
+
+def _attempt(build: Callable[..., Prompt], *arguments: object) -> Prompt | RowError:
+    """Return a prompt, or why there is none."""
+    try:
+        return build(*arguments)
+    except RowError as problem:
+        return problem
 
 
 def parse_messages(text: str) -> Prompt:
@@ -273,15 +276,9 @@ class SingleTurnSolver:
         every = frozenset(samples.columns)
         read = frozenset[str]().union(*(every if one.columns is None else one.columns for one in templates))
         names = [name for name in samples.columns if name in read] if read <= every else None
-        shown = pick_examples(self.examples, samples, examples)
-        prompts: list[Prompt | RowError] = []
-        for row, few in zip(samples.rows(names), shown, strict=True):
-            try:
-                build = self.input_builder.build
-                prompts.append(few if isinstance(few, RowError) else build(templates, row, few))
-            except RowError as problem:
-                prompts.append(problem)
-        return prompts
+        build = partial(_attempt, self.input_builder.build, templates)
+        pairs = zip(samples.rows(names), pick_examples(self.examples, samples, examples), strict=True)
+        return [few if isinstance(few, RowError) else build(row, few) for row, few in pairs]
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows whose prompt cannot be built; templates that do not compile are told elsewhere."""
@@ -340,24 +337,20 @@ class ChoiceRankingSolver:
     needs_model: ClassVar[bool] = True
 
     @cached_property
-    def _asking(self) -> SingleTurnSolver:
+    def _prompts(self) -> SingleTurnSolver:
         return SingleTurnSolver(self.input_builder, examples=self.examples)
-
-    @cached_property
-    def _template(self) -> Template:
-        return Template.compile(self.continuations)
 
     def compile_templates(self) -> Compiled:
         """Return the templates that compile and the errors of the others, by field."""
-        compiled, errors = self._asking.compile_templates()
+        compiled, errors = self._prompts.compile_templates()
         try:
-            return {**compiled, "continuations": self._template}, errors
+            return {**compiled, "continuations": Template.compile(self.continuations)}, errors
         except SpecError as error:
             return compiled, [*errors, ("continuations", error)]
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, without a continuation, or why there are none."""
-        return self._asking.build_prompts(samples, examples)
+        return self._prompts.build_prompts(samples, examples)
 
     def list_calls(self, samples: Samples, examples: Samples | None) -> list[list[Prompt]]:
         """Return what the model is asked for each sample: one text for each continuation."""
@@ -369,11 +362,11 @@ class ChoiceRankingSolver:
 
     def list_continuations(self, samples: Samples) -> list[list[str] | RowError]:
         """Return the continuations of each sample, or why there are none."""
-        return [_read_texts(value) for value in self._template.values(samples)]
+        return [_read_texts(value) for value in Template.compile(self.continuations).values(samples)]
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows whose prompt or continuations cannot be built."""
-        found = self._asking.check_rows(samples, examples)
+        found = self._prompts.check_rows(samples, examples)
         if not self.compile_templates()[1]:
             found = [*found, *describe_row_errors(samples, self.list_continuations(samples))]
         return found
@@ -463,6 +456,8 @@ def _read_texts(value: object) -> list[str] | RowError:
 
 def require_echo(model: Model | None) -> None:
     """Raise SpecError E301 for a model that does not send the log-probabilities of a text back."""
+    from answerkey.models.model import LiveModel
+
     if isinstance(model, LiveModel) and model.connection.generation.echo:
         return
     named = "no model" if model is None else f"model `{model.name}`"

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from answerkey.errors import DataError, SpecError, listing, raise_all, suggest
-from answerkey.models.builtin import OPTIONS_HINT
-from answerkey.models.model import Model, missing_parts
+from answerkey.models.config import OPTIONS_HINT, Model, missing_parts
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
 from answerkey.types import Completion, Completions, Known, Question, Samples
@@ -217,7 +216,7 @@ def _read_texts(cell: object) -> list[str] | None:
 _SETTING = re.compile(r"`([a-z_.]+)` names ")
 
 
-def find_asking_field(solver: Solver | None, error: DataError) -> tuple[str | int, ...]:
+def find_column_field(solver: Solver | None, error: DataError) -> tuple[str | int, ...]:
     """Return the way to the field that a missing column (E206) is asked for in; empty when none is known."""
     setting = _SETTING.match(error.message)
     if setting:

@@ -367,31 +367,27 @@ def read_parameters(node: Node | None, problems: Problems) -> dict[str, Paramete
         parameter = validation.validate_node(PARAMETERS[str(kind.value)], entry, problems, name=label)
         if parameter is None:
             continue
-        _check_parameter(parameter, entry, problems)
+        low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
+        if low is not None and high is not None and low > high:
+            problems.add("E111", f"`min` {low!r} is above `max` {high!r}", entry.key_place("min"))
+        allowed = [str(value) for value in getattr(parameter, "allowed_values", ())]
+        for one in getattr(parameter, "values_mapping", None) or ():
+            if one not in allowed:
+                message = f"`values_mapping` maps {one!r}, which is not in `allowed_values`"
+                where = entry.key_place("values_mapping")
+                problems.add("E111", message, where, f"allowed: {listing(allowed)}")
+        default = entry.get("default_value")
+        if default is not None and parameter.default_value is not None:
+            parameter._default_place = default.place  # noqa: SLF001 - beside the fields, which are the file's
+            try:
+                parameter.accept(parameter.default_value)
+            except UnsuitableError as error:
+                message = f"default of config parameter `{parameter.key}` {error}"
+                problems.add("E111", message, default.place, error.hint)
         if parameter.key in parameters:
             problems.add("E114", f"config parameter `{parameter.key}` is declared twice", entry.place)
         parameters[parameter.key] = parameter
     return parameters
-
-
-def _check_parameter(parameter: Parameter, entry: Node, problems: Problems) -> None:
-    low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
-    if low is not None and high is not None and low > high:
-        problems.add("E111", f"`min` {low!r} is above `max` {high!r}", entry.key_place("min"))
-    allowed = [str(value) for value in getattr(parameter, "allowed_values", ())]
-    for name in getattr(parameter, "values_mapping", None) or ():
-        if name not in allowed:
-            message = f"`values_mapping` maps {name!r}, which is not in `allowed_values`"
-            problems.add("E111", message, entry.key_place("values_mapping"), f"allowed: {listing(allowed)}")
-    default = entry.get("default_value")
-    if default is None or parameter.default_value is None:
-        return
-    parameter._default_place = default.place  # noqa: SLF001 - beside the fields, which are the file's
-    try:
-        parameter.accept(parameter.default_value)
-    except UnsuitableError as error:
-        message = f"default of config parameter `{parameter.key}` {error}"
-        problems.add("E111", message, default.place, error.hint)
 
 
 def resolve_config(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import (
+    INFERENCE_FUNCTION,
+    LATER_INFERENCE_FUNCTION,
     PROVIDERS,
     Adapter,
     Address,
@@ -15,20 +16,18 @@ from answerkey.models.config import (
     Generation,
     InferenceConfig,
     ModelConfig,
-    PlaceholderConfig,
     ProviderConfig,
-    Tls,
 )
-from answerkey.models.model import INFERENCE_FUNCTION, LATER_INFERENCE_FUNCTION
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config
 from answerkey.spec.nodes import Node, Problems, walk_scalars
-from answerkey.spec.validation import Fields, report_text, validate_node
+from answerkey.spec.validation import report_text, validate_node
 from answerkey.templates import Template
 
 #: Adapters that need not be defined: with them the endpoint has the chat API.
 OWN_ADAPTERS = frozenset({"latticeflow$identity", "latticeflow$openai_chat_completion", "latticeflow$openai"})
+Connection = ProviderConfig | CustomConfig | InferenceConfig | None
 #: Two names of one field.
 _SNIPPETS = ("snippet", "run_inference_snippet")
 
@@ -61,21 +60,22 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
         return _build_provider_model(node, problems)
     fields = validate_node(shapes.ModelFields, node, problems, name="the model")
     part = node.get("config")
-    connection = _read_connection(part, problems) if part is not None else None
-    if fields is None or part is None or connection is None or _is_open(part):
+    connected = _build_connection(part, node.key or "", problems) if part is not None else None
+    if fields is None or part is None or connected is None:
         return None
     says_where = ("url", "base_url", "provider_id", "connection_type")
+    connection, adapter = connected
     config = ModelConfig(
         name=fields.key,
-        config=_build_config(connection, part, fields.key, problems),
+        config=connection,
         generation=build_generation(fields.generation),
         requests_per_minute=fields.rate_limit,
         tokens_per_minute=fields.tokens_per_minute,
         max_concurrent=fields.max_concurrent_requests,
         place=next((part.entries[name] for name in says_where if name in part.entries), node).place,
     )
-    adapter = getattr(connection, "adapter", None) or fields.adapter
-    named = adapter.key if adapter else None
+    chosen = adapter or fields.adapter
+    named = chosen.key if chosen else None
     return ModelSpec(
         fields.key, node.place, fields.display_name, config=config, adapter=named, task=fields.task
     )
@@ -111,8 +111,10 @@ def _check_provider(provider: str, place: Place, problems: Problems) -> bool:
     return provider in PROVIDERS
 
 
-def _read_connection(node: Node, problems: Problems) -> Fields | None:
-    """Return the fields of a connection that is well formed."""
+def _build_connection(
+    node: Node, key: str, problems: Problems
+) -> tuple[Connection, shapes.AdapterChoice | None] | None:
+    """Return how a model is reached and the adapter it names; None when that is not well formed."""
     if not node.is_map:
         problems.add("E108", "`config` of a model must be a mapping", node.place)
         return None
@@ -122,57 +124,50 @@ def _read_connection(node: Node, problems: Problems) -> Fields | None:
         hint = suggest(kind, shapes.CONNECTIONS) or f"types: {listing(shapes.CONNECTIONS)}"
         problems.add("E109", f"unknown connection type {kind!r}", node.at("connection_type").place, hint)
         return None
-    name = f"`config` of the model (`{kind}`)"
+    name, places = f"`config` of the model (`{kind}`)", {key: one.place for key, one in node.entries.items()}
     fields = validate_node(shapes.CONNECTIONS[kind], node, problems, name=name)
-    if isinstance(fields, shapes.ProviderConnection):
-        place = node.entries["provider_id"].place
-        return fields if _check_provider(fields.provider_id, place, problems) else None
-    if not isinstance(fields, shapes.CustomInference):
-        return fields
-    if fields.adapter is not None and fields.adapter.key not in OWN_ADAPTERS:
-        hint = "the snippet is given the messages and returns a chat completion: convert both in it"
-        where = node.entries["adapter"].place
-        problems.add("E116", "an adapter of your own in `custom_inference` is not done", where, hint)
-    stated_as = [name for name in _SNIPPETS if getattr(fields, name) is not None]
-    if len(stated_as) > 1:
-        message = "`snippet` and `run_inference_snippet` are two names of one field"
-        problems.add("E108", message, node.key_place("run_inference_snippet"), "leave one of them out")
-    elif not stated_as and not node.is_broken and not node.entries.keys() & set(_SNIPPETS):
-        problems.add("E108", f"`snippet` is missing in {name}", node.place)
-    return fields if len(stated_as) == 1 else None
-
-
-def _build_config(
-    fields: Any,  # noqa: ANN401 - of one of the connections
-    node: Node,
-    key: str,
-    problems: Problems,
-) -> ProviderConfig | CustomConfig | InferenceConfig | PlaceholderConfig:
     match fields:
-        case shapes.ProviderConnection():
+        case shapes.PlaceholderConnection():
+            return None, None
+        case shapes.ProviderConnection(provider_id=provider):
+            if not _check_provider(provider, places["provider_id"], problems) or _is_open(node):
+                return None
             base = _read_address(node.field("base_url"))
-            return ProviderConfig(fields.provider_id, fields.model_key, fields.api_key, base, fields.api)
-        case shapes.CustomConnection():
+            return ProviderConfig(provider, fields.model_key, fields.api_key, base, fields.api), None
+        case shapes.CustomConnection(adapter=adapter):
             validation = fields.tls_context.validation_context if fields.tls_context else None
             if validation is not None and validation.trust_chain_verification == "accept_untrusted":
                 hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
-                where = node.entries["tls_context"].place
-                problems.add("E116", "`accept_untrusted` is not done", where, hint)
-            return CustomConfig(
+                problems.add("E116", "`accept_untrusted` is not done", places["tls_context"], hint)
+            config = CustomConfig(
                 address=_read_address(node.entries["url"]) or Address(fields.url),
                 model=fields.model_key,
                 api=fields.api or "chat",
                 api_key=fields.api_key,
                 headers=fields.custom_headers or {},
-                tls=None if validation is None else Tls(validation.trusted_ca),
+                trusted_ca=None if validation is None else validation.trusted_ca,
             )
-        case shapes.CustomInference():
-            name = next(one for one in _SNIPPETS if getattr(fields, one) is not None)
-            snippet = Snippet(INFERENCE_FUNCTION, getattr(fields, name), node.entries[name].place, key)
-            if name == "run_inference_snippet" and check_snippet(snippet) is not None:
+            return None if _is_open(node) else (config, adapter)
+        case shapes.CustomInference(adapter=adapter):
+            if adapter is not None and adapter.key not in OWN_ADAPTERS:
+                hint = "the snippet is given the messages and returns a chat completion: convert both in it"
+                message = "an adapter of your own in `custom_inference` is not done"
+                problems.add("E116", message, places["adapter"], hint)
+            snippets = {one: source for one in _SNIPPETS if (source := getattr(fields, one)) is not None}
+            if len(snippets) > 1:
+                message = "`snippet` and `run_inference_snippet` are two names of one field"
+                where = node.key_place("run_inference_snippet")
+                problems.add("E108", message, where, "leave one of them out")
+            elif not snippets and not node.is_broken and not node.entries.keys() & set(_SNIPPETS):
+                problems.add("E108", f"`snippet` is missing in {name}", node.place)
+            if len(snippets) != 1 or _is_open(node):
+                return None
+            ((field_name, source),) = snippets.items()
+            snippet = Snippet(INFERENCE_FUNCTION, source, places[field_name], key)
+            if field_name == "run_inference_snippet" and check_snippet(snippet) is not None:
                 snippet = replace(snippet, function=LATER_INFERENCE_FUNCTION)  # it defines the other one
-            return InferenceConfig(snippet, fields.environment or {}, fields.timeout)
-    return PlaceholderConfig()
+            return InferenceConfig(snippet, fields.environment or {}, fields.timeout), adapter
+    return None
 
 
 def _read_address(node: Node) -> Address | None:

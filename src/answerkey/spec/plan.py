@@ -12,7 +12,7 @@ from typing import Any
 
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.storage import is_stored, require_address
-from answerkey.errors import AnswerkeyError, Place, SpecError, listing, raise_all, suggest
+from answerkey.errors import AnswerkeyError, Place, SpecError, is_url, listing, raise_all, suggest
 from answerkey.models.config import (
     Adapter,
     Caller,
@@ -21,10 +21,8 @@ from answerkey.models.config import (
     InferenceConfig,
     ModelConfig,
     is_live,
-    is_url,
     read_name,
 )
-from answerkey.models.model import open_model
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import ModelScorer
 from answerkey.solvers import ChatInput, GenericInput
@@ -295,6 +293,8 @@ class Definitions(Project):
                     is_callers = choice.is_callers
                     model = read_name(name, caller=caller, is_callers=is_callers, place=choice.place)
                 else:
+                    from answerkey.models.model import open_model
+
                     open_model(name)
             except SpecError as error:
                 raise SpecError(error.code, error.message, where=choice.place, hint=error.hint) from None
@@ -307,6 +307,8 @@ class Definitions(Project):
             return model
         model = replace(model, generation=choice.generation.over(model.generation))
         if not isinstance(model.config, InferenceConfig):
+            from answerkey.models.model import open_model
+
             open_model(model)
         elif (mistake := check_snippet(model.config.snippet)) is not None:
             raise mistake
@@ -347,10 +349,9 @@ class Definitions(Project):
 
         `--dataset` and `--model` are for parameters that are left open.
         """
-        parameters = read_parameters(node.get("config_spec"), self.problems)
-        if not parameters and not given:
+        if "config_spec" not in node.entries and not given:
             return Config()
-        filled = dict(given)
+        parameters, filled = read_parameters(node.get("config_spec"), self.problems), dict(given)
         for key, parameter in parameters.items():
             if key in given or parameter.has_default:
                 continue
@@ -486,8 +487,11 @@ def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | No
     plan = None
     try:
         if (ready := find_ready_made(path)) is not None:
-            known = Definitions.open(Path(), overrides, problems)
-            plan = _plan_ready_made(known, load_ready_made(ready))
+            known, found = Definitions.open(Path(), overrides, problems), load_ready_made(ready)
+            given = known.adopt(found, given_by_caller(overrides.config))
+            known.open_given_dataset()
+            plan, about = _plan_alone(PlannedTask.alone(ready, found.task, given), known), found.about
+            plan = plan and replace(plan, key=ready, display_name=about.title, description=about.summary)
         else:
             plan = _plan_file(*_open(path, overrides, problems))
     except SpecError as error:
@@ -534,15 +538,6 @@ def _plan_file(known: Definitions, node: Node) -> Plan | None:
         message = "this is a dataset file, not a task or run file"
         raise SpecError("E108", message, where=node.place, hint=hint)
     return _plan_run(known, node)
-
-
-def _plan_ready_made(known: Definitions, ready: ReadyMade) -> Plan | None:
-    """Return the plan of a ready-made task, on its dataset or on files that the caller names."""
-    given = known.adopt(ready, given_by_caller(known.overrides.config))
-    known.open_given_dataset()
-    plan = _plan_alone(PlannedTask.alone(ready.name, ready.task, given), known)
-    about = ready.about
-    return plan and replace(plan, key=ready.name, display_name=about.title, description=about.summary)
 
 
 def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:

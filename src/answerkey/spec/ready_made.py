@@ -7,16 +7,14 @@ A file has `about` (what people need to know), `task` (a task file), `hub` (the 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
-
-from pydantic import Field
 
 from answerkey.datasets.sources import UrlSource, list_files
 from answerkey.datasets.tables import load_table, matches
@@ -25,7 +23,6 @@ from answerkey.spec.config import Config, Given, read_parameters, resolve_config
 from answerkey.spec.nodes import Node, Problems, from_plain, parse_yaml, to_plain
 from answerkey.spec.project import RUN_NAMES
 from answerkey.spec.sources import DatasetSpec, build_source, is_remote, name_dataset
-from answerkey.spec.validation import Fields, Number, Text, Whole, validate_node
 
 FOLDER = "benchmarks"
 #: Where the caller names a dataset.
@@ -35,53 +32,55 @@ _RUN_COMMENT = "# A run puts the pieces together. `builtin/random` answers by ch
 _DATASET_COMMENT = "# Where the questions come from, and how each column that the task reads is derived.\n"
 
 
-class About(Fields):
+@dataclass(frozen=True, kw_only=True)
+class About:
     """What people need to know of a benchmark; `chance` is the mean of 1/K over its rows."""
 
-    title: Text
-    summary: Text
-    languages: tuple[Text, ...]
-    rows: Whole | None = None
-    options: Text
-    chance: Annotated[Number, Field(gt=0, lt=1)] | None = None
-    category: Text | None = None
-    homepage: Text
-    citation: Text
-    licence: Text
+    title: str
+    summary: str
+    languages: Sequence[str]
+    rows: int | None = None
+    options: str
+    chance: float | None = None
+    category: str | None = None
+    homepage: str
+    citation: str
+    licence: str
 
 
-class FormFields(Fields):
-    """How to tell a form of raw files: by the ending of their names and the columns they have.
+@dataclass(frozen=True)
+class Form:
+    """How to tell a form of raw files, and how they are read: `how` has fields of a dataset's source.
 
-    Of a folder, the files that `prefer` matches are read if there are some. Beside these fields stand those
-    of a dataset's source that say how the files are read.
+    They are told by the ending of their names and the columns they have. Of a folder, the files that
+    `prefer` matches are read if there are some.
     """
 
-    description: Text
-    expects: tuple[Text, ...]
-    prefer: Text | None = None
-    extension: Text | None = None
+    description: str
+    expects: Sequence[str]
+    how: Node
+    prefer: str | None = None
+    extension: str | None = None
 
 
 @dataclass(frozen=True)
 class ReadyMade:
-    """A ready-made task by name; its forms of raw files each with how they are read, as a source has it."""
+    """A ready-made task by name, with the dataset on the hub and its own forms of raw files."""
 
     name: str
     about: About
     task: Node
     hub: Node
-    own_forms: tuple[tuple[FormFields, Node], ...]
+    own_forms: tuple[Form, ...]
 
     @property
-    def forms(self) -> Iterator[tuple[FormFields, Node]]:
+    def forms(self) -> Iterator[Form]:
         """The forms of a benchmark, and last the one that its task reads without any change."""
         yield from self.own_forms
         category = self.about.category or "category"
         derive = {category: f"{{{{ sample['{category}'] | default('all') }}}}"}
         text = "a table with `question`, `options` (a list of texts) and `answer` (a letter)"
-        fields = FormFields(description=text, expects=("question", "options", "answer"))
-        yield fields, Node({"derive": from_plain(derive, _PLACE)}, _PLACE)
+        yield Form(text, ("question", "options", "answer"), from_plain({"derive": derive}, _PLACE))
 
     @property
     def parameters(self) -> Iterator[tuple[str, object, str]]:
@@ -98,12 +97,13 @@ class ReadyMade:
     def describe(self) -> dict[str, Any]:
         """Return all that is to be known as plain values."""
         hub = to_plain(self.config({}, Problems()).fill(self.hub, Problems()))
-        own = [fields for fields, _ in self.own_forms]
         return {
             "name": self.name,
-            **self.about.model_dump(mode="json"),
+            **asdict(self.about),
             "hub": {key: hub[key] for key in ("path", "name", "split", "revision") if key in hub},
-            "forms": [{"description": one.description, "columns": list(one.expects)} for one in own],
+            "forms": [
+                {"description": one.description, "columns": list(one.expects)} for one in self.own_forms
+            ],
             "config": [
                 {"key": key, "default": default, "description": text}
                 for key, default, text in self.parameters
@@ -154,20 +154,16 @@ def load_ready_made(name: str) -> ReadyMade:
     if name not in paths:
         near = suggest(name, paths) or f"there are: {listing(paths)}"
         raise SpecError("E113", f"there is no ready-made task `{name}`", hint=near)
-    problems = Problems()
-    root: Any = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", problems)
-    about = validate_node(About, root.get("about"), problems, name="`about`")
-    forms: dict[str, tuple[FormFields, Node]] = {}
-    for key, form in root.entries["forms"].entries.items():
-        how = form.without(*FormFields.model_fields)
-        fields = validate_node(FormFields, form.without(*how.entries), problems, name=f"form `{key}`")
-        if fields is not None:
-            forms[key] = (fields, how)
-    if problems.errors or about is None:
-        raise problems.errors[0]
+    root = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", Problems())
+    told = {one.name for one in fields(Form)} - {"how"}
+    forms = {}
+    for key, form in root.at("forms").entries.items():
+        stated = {one: to_plain(entry) for one, entry in form.entries.items() if one in told}
+        forms[key] = Form(how=form.without(*told), **stated)
     hub = root.entries["hub"]
-    read_as = forms[hub.entries["form"].value][1]
+    read_as = forms[hub.at("form").value].how
     complete = Node({**hub.without("form").entries, **read_as.entries}, hub.place, keys=hub.keys)
+    about = About(**to_plain(root.at("about")))
     return ReadyMade(name, about, root.entries["task"], complete, tuple(forms.values()))
 
 
@@ -179,12 +175,12 @@ def open_raw_files(
     Report what has none of its forms; raise DataError for a file that cannot be had.
     """
     seen: list[str] = []
-    for form, how in ready.forms:
+    for form in ready.forms:
         found = _find_files(given, form)
         if found is None:
             continue
         stated, first, notice = found
-        filled = config.fill(how, problems, ("source",))
+        filled = config.fill(form.how, problems, ("source",))
         entries = {name: Node(value, _PLACE) for name, value in stated.items()} | filled.entries
         node = Node(entries, _PLACE, keys=filled.keys)
         columns = _read_columns(first, node)
@@ -199,7 +195,7 @@ def open_raw_files(
             return None if source is None else DatasetSpec(name_dataset(given), source, title, place=_PLACE)
         seen = seen or columns
     columns_text = f" (columns: {listing(seen)})" if seen else ""
-    known = "; ".join(form.description for form, _ in ready.forms)
+    known = "; ".join(form.description for form in ready.forms)
     problems.report(
         DataError(
             "E206",
@@ -211,7 +207,7 @@ def open_raw_files(
     return None
 
 
-def _find_files(given: str | Path, form: FormFields) -> tuple[dict[str, str], Path, str | None] | None:
+def _find_files(given: str | Path, form: Form) -> tuple[dict[str, str], Path, str | None] | None:
     """Return how a source names the files that may have a form by their names, and the first of them.
 
     The third is what to say when not all files of a folder are read.

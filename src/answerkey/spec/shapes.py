@@ -6,7 +6,7 @@ that a mistake in one scorer hides nothing of the next; the JSON Schema puts the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -426,29 +426,26 @@ DEPRECATIONS: tuple[Deprecation, ...] = (
 
 def carry_over(node: Node, part: str, problems: Problems) -> Node:
     """Return a part of a file with its old names in their new form; each old name is a notice."""
-    if not node.is_map:
-        return node
     written, kind = node.entries, node.at("type").text
-    for entry in DEPRECATIONS:
-        stated = written.get(entry.name)
-        if entry.part != part or stated is None or entry.scorer not in {None, kind}:
-            continue
-        if entry.value not in {None, stated.text}:
-            continue
-        where = node.key_place(entry.name)
-        rewritten = entry.rewrite(node, entry.name, entry.replacement)
-        if rewritten is None:
-            continue
-        node, hint = rewritten
-        title = entry.name if entry.value is None else f"{entry.name}: {entry.value}"
-        new = entry.replacement
-        if new in written and new != entry.name:
-            message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
-            problems.notice(message, where, f"remove `{entry.name}`")
-        elif entry.is_moved:
-            problems.notice(
-                f"`{title}` in `{part}` stands in an old place (since {entry.since})", where, hint
-            )
-        else:
-            problems.notice(f"`{title}` is an old name (since {entry.since})", where, hint)
+    for old in DEPRECATIONS:
+        if old.part == part and old.name in written and old.scorer in {None, kind}:
+            node = _rewrite(old, node, written, problems)
     return node
+
+
+def _rewrite(old: Deprecation, node: Node, written: Mapping[str, Node], problems: Problems) -> Node:
+    rewritten = old.rewrite(node, old.name, old.replacement)
+    if rewritten is None or old.value not in {None, written[old.name].text}:
+        return node
+    where, new = node.key_place(old.name), old.replacement
+    title = old.name if old.value is None else f"{old.name}: {old.value}"
+    hint = rewritten[1]
+    if new in written and new != old.name:
+        message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
+        hint = f"remove `{old.name}`"
+    elif old.is_moved:
+        message = f"`{title}` in `{old.part}` stands in an old place (since {old.since})"
+    else:
+        message = f"`{title}` is an old name (since {old.since})"
+    problems.notice(message, where, hint)
+    return rewritten[0]

@@ -11,8 +11,7 @@ from urllib.parse import unquote
 from answerkey.datasets import sources
 from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import hide_query, is_stored
-from answerkey.errors import AnswerkeyError, Place, SpecError
-from answerkey.models.config import is_url
+from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
 from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields, carry_over

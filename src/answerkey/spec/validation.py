@@ -255,7 +255,14 @@ def validate_node(model: type[M], node: Node | None, problems: Problems, *, name
     try:
         return model.model_validate(to_plain(node))
     except ValidationError as error:
-        details = _merge_alternatives(error.errors(include_url=False))
+        return _report_mistakes(model, node, error, problems, name)
+
+
+def _report_mistakes(
+    model: type[M], node: Node, error: ValidationError, problems: Problems, name: str
+) -> M | None:
+    """Report what is wrong with a node, and return the values without it, or None when they need it."""
+    details = _merge_alternatives(error.errors(include_url=False))
     for detail in details:
         _report(model, node, detail, problems=problems, name=name)
     # What must go for an error to go is the faulty node, or the one that lacks something.
@@ -264,8 +271,8 @@ def validate_node(model: type[M], node: Node | None, problems: Problems, *, name
         rest = _prune(rest, faulty)
         try:
             return model.model_validate(to_plain(rest))
-        except ValidationError as error:
-            faulty = {rest.find(detail["loc"])[1] for detail in error.errors(include_url=False)}
+        except ValidationError as other:
+            faulty = {rest.find(detail["loc"])[1] for detail in other.errors(include_url=False)}
     return None
 
 

@@ -1,9 +1,9 @@
-"""What a template is, from its text alone: whether it parses, what it reads, and whether it is tame.
+"""What a template is, from its text alone: whether it parses, what it reads, and whether it is bounded.
 
-A tame template consists of nothing but what is listed here, so that all it can do is to go through the row a
-few times. It calls no function of its own, keeps nothing from one turn of a loop to the next, builds no list
-that holds another twice, and names nothing with an underscore in front. Whatever else there is, now or in a
-later Jinja, is not tame, and is rendered in a worker process with limits.
+A bounded template consists of nothing but what is listed here, so that all it can do is to go through the row
+a few times. It calls no function of its own, keeps nothing from one turn of a loop to the next, builds no
+list that holds another twice, and names nothing with an underscore in front. Whatever else there is, now or
+in a later Jinja, is not bounded, and is rendered in a worker process with limits.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def find_paths(node: nodes.Node, name: str) -> Iterator[Path]:
         yield from find_paths(child, name)
 
 
-#: What a tame template may consist of: exactly these, not what is derived from them.
+#: What a bounded template may consist of: exactly these, not what is derived from them.
 _KNOWN: Final = frozenset(
     [
         *(nodes.Template, nodes.Output, nodes.If, nodes.For, nodes.Assign, nodes.AssignBlock),
@@ -262,7 +262,7 @@ _BUILDING: Final = frozenset(["batch", "dictsort", "groupby", "items", "merge", 
 #: What applies a filter or a test that it is told by name; and where others are told an attribute.
 _APPLYING: Final = frozenset(["map", "select", "reject", "selectattr", "rejectattr"])
 _ATTRIBUTE_AT: Final = {"join": 1, "max": 1, "min": 1, "sort": 2, "sum": 0, "unique": 1}
-TAME_FILTERS: Final = frozenset(
+BOUNDED_FILTERS: Final = frozenset(
     [
         *("abs", "capitalize", "count", "d", "default", "e", "escape", "first", "float", "format"),
         *("fromjson", "indent", "int", "items", "join", "json_escape", "last", "length", "list", "lower"),
@@ -271,7 +271,7 @@ TAME_FILTERS: Final = frozenset(
         *("truncate", "unique", "upper", "wordcount", "zip"),
     ]
 )
-TAME_METHODS: Final = frozenset(
+BOUNDED_METHODS: Final = frozenset(
     [
         *("capitalize", "casefold", "count", "cycle", "endswith", "find", "get", "index", "isalnum"),
         *("isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric"),
@@ -286,8 +286,8 @@ _MOST_NODES: Final = 500
 _MOST_LOOPS: Final = 3
 
 
-def is_tame(tree: nodes.Node, names: Sequence[str]) -> bool:
-    """Say whether a tree is tame that sees these names."""
+def is_bounded(tree: nodes.Node, names: Sequence[str]) -> bool:
+    """Say whether a tree is bounded that sees these names."""
     found = [tree]
     for one in found:  # which grows meanwhile
         found.extend(one.iter_child_nodes())
@@ -308,12 +308,12 @@ def _has_plain_arguments(node: nodes.Filter | nodes.Test | nodes.Call) -> bool:
     return node.dyn_args is None and node.dyn_kwargs is None
 
 
-def _is_tame_filter(node: nodes.Filter) -> bool:
-    """Say whether a filter is tame; what it is told by name, as `map('upper')` is, it is told plainly."""
-    if node.name not in TAME_FILTERS or not _has_plain_arguments(node):
+def _is_bounded_filter(node: nodes.Filter) -> bool:
+    """Say whether a filter is bounded; what it is told by name, as `map('upper')` is, it is told plainly."""
+    if node.name not in BOUNDED_FILTERS or not _has_plain_arguments(node):
         return False
     if node.name == "map" and node.args:
-        first, others = node.args[0], TAME_FILTERS - _BUILDING - _APPLYING
+        first, others = node.args[0], BOUNDED_FILTERS - _BUILDING - _APPLYING
         return isinstance(first, nodes.Const) and first.value in others
     named = [one.value for one in node.kwargs if one.key == "attribute"]
     if node.name in _APPLYING:
@@ -323,11 +323,11 @@ def _is_tame_filter(node: nodes.Filter) -> bool:
     return all(isinstance(one, nodes.Const) for one in named)
 
 
-def _is_tame_call(node: nodes.Call) -> bool:
+def _is_bounded_call(node: nodes.Call) -> bool:
     if isinstance(node.node, nodes.Name):
         is_known = node.node.name in _FUNCTIONS
     else:
-        is_known = isinstance(node.node, nodes.Getattr) and node.node.attr in TAME_METHODS
+        is_known = isinstance(node.node, nodes.Getattr) and node.node.attr in BOUNDED_METHODS
     return is_known and _has_plain_arguments(node)
 
 
@@ -338,9 +338,9 @@ _CHECKS: Final[dict[type[nodes.Node], Callable[[Any], bool]]] = {
         not (isinstance(node.arg, nodes.Const) and str(node.arg.value).startswith("_"))
     ),
     nodes.For: lambda node: not node.recursive,
-    nodes.Filter: _is_tame_filter,
+    nodes.Filter: _is_bounded_filter,
     nodes.Test: _has_plain_arguments,
-    nodes.Call: _is_tame_call,
+    nodes.Call: _is_bounded_call,
 }
 
 

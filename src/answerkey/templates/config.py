@@ -110,24 +110,24 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
         prints_alike = not any(mark in whole for mark in (*_OPENERS, "<<", "\r")) and not whole.endswith("\n")
         return whole if prints_alike else _print_literally(whole)
     filled, position = "", 0
-    for spot in find_placeholders(text, is_template=is_template):
-        filled += text[position : spot.start]
-        position = spot.end
-        if spot.region == "comment":
+    for placeholder in find_placeholders(text, is_template=is_template):
+        filled += text[position : placeholder.start]
+        position = placeholder.end
+        if placeholder.region == "comment":
             continue
-        value = lookup(spot.name)
+        value = lookup(placeholder.name)
         shown = value.value if isinstance(value.value, str) else repr(value.value)
-        if spot.region == "quoted":
+        if placeholder.region == "quoted":
             # A lone backslash at the end of what stands before is doubled: it prints, and escapes nothing.
             backslashes = len(filled) - len(filled.rstrip("\\"))
-            filled += "\\" * (backslashes % 2) + _escape(shown, spot.quote)
+            filled += "\\" * (backslashes % 2) + _escape(shown, placeholder.quote)
         elif not is_template or (value.is_code and isinstance(value.value, str)):
             filled += shown
-        elif spot.region == "code":
-            filled = _fill_code(filled, value.value, spot, text)
+        elif placeholder.region == "code":
+            filled = _fill_code(filled, value.value, placeholder, text)
         elif _is_harmless(shown):
             filled += shown
-        elif spot.region == "raw":
+        elif placeholder.region == "raw":
             filled += f"{{% endraw %}}{_print_literally(shown)}{{% raw %}}"
         else:
             # A brace right before the value would make a delimiter together with ours: it is printed too.
@@ -136,10 +136,10 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
     return filled + text[position:]
 
 
-def _fill_code(before: str, value: object, spot: Placeholder, text: str) -> str:
+def _fill_code(before: str, value: object, placeholder: Placeholder, text: str) -> str:
     """Return the code before a placeholder with the value behind it: a name, a number, a literal, `[…]`."""
     access = _ACCESS.search(before)
-    following = text[spot.end : spot.end + 1]
+    following = text[placeholder.end : placeholder.end + 1]
     if access and not (isinstance(value, str) and value.isidentifier()):
         if not (following.isalnum() or following == "_"):
             return f"{before[: access.start()]}[{_write_literal(value)}]"
@@ -147,11 +147,12 @@ def _fill_code(before: str, value: object, spot: Placeholder, text: str) -> str:
         return before + _write_literal(value)
     elif _NUMBER.fullmatch(value) or all(part.isidentifier() for part in value.split(".")):
         return before + value
+    name = placeholder.name
     raise SpecError(
         "E111",
-        f"config value `{spot.name}` is {value!r}, which is no name or number and cannot stand in Jinja code",
-        where=Place(line=text.count("\n", 0, spot.start) + 1),
-        hint=f"put it in quotes (`'<< config.{spot.name} >>'`), "
+        f"config value `{name}` is {value!r}, which is no name or number and cannot stand in Jinja code",
+        where=Place(line=text.count("\n", 0, placeholder.start) + 1),
+        hint=f"put it in quotes (`'<< config.{name} >>'`), "
         "or declare the parameter with `string_kind: jinja`",
     )
 

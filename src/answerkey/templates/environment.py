@@ -206,10 +206,25 @@ class RowEnvironment(SandboxedEnvironment):
         if isinstance(function, UncalledMethod):
             function = function._method  # noqa: SLF001 - a method that is called
         owner = getattr(function, "__self__", None)
-        if owner is not None:
-            args = _check_method(context, owner, function.__name__, args, kwargs)
-        elif isinstance(function, LoopContext) and args:
+        if isinstance(function, LoopContext) and args:
             args = (guard_steps(context, args[0]), *args[1:])
+        if owner is None:
+            return super().call(context, function, *args, **kwargs)
+        name = function.__name__
+        if isinstance(owner, type) and name not in _CLASS_METHODS:
+            raise SecurityError(f"`{name}` is a method of a class")
+        if (args or kwargs) and any(map(callable, (*args, *kwargs.values()))):
+            # It would be called unseen: `xs.sort(key=sample.choices.append)` changes the row.
+            raise SecurityError(f"a function cannot be handed to `{name}`")
+        if isinstance(owner, (str, bytes)):
+            context.effort.left -= len(owner) // STEP_TEXT
+        elif isinstance(owner, (list, dict)) and modifies_known_mutable(owner, name) and context.holds(owner):
+            raise SecurityError(f"`{name}` would change a value of the row")
+        if name in METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
+            if args and isinstance(args[0], Iterator):
+                args = (list(args[0]), *args[1:])
+            written = {key: value for key, value in kwargs.items() if key not in _JINJAS_OWN}
+            context.effort.spend_text(METHOD_SIZES[name](owner, *args, **written))
         return super().call(context, function, *args, **kwargs)
 
     def call_filter(
@@ -240,27 +255,6 @@ class RowEnvironment(SandboxedEnvironment):
         _Guards().visit(source)
         source.set_environment(self)
         return super()._generate(source, *arguments, **options)
-
-
-def _check_method(
-    context: RowContext, owner: object, name: str, args: tuple[Value, ...], kwargs: dict[str, Value]
-) -> tuple[Value, ...]:
-    """Return the arguments for a method; refuse one that changes the row, calls others or makes too much."""
-    if isinstance(owner, type) and name not in _CLASS_METHODS:
-        raise SecurityError(f"`{name}` is a method of a class")
-    if (args or kwargs) and any(map(callable, (*args, *kwargs.values()))):
-        # It would be called unseen: `xs.sort(key=sample.choices.append)` changes the row.
-        raise SecurityError(f"a function cannot be handed to `{name}`")
-    if isinstance(owner, (str, bytes)):
-        context.effort.left -= len(owner) // STEP_TEXT
-    elif isinstance(owner, (list, dict)) and modifies_known_mutable(owner, name) and context.holds(owner):
-        raise SecurityError(f"`{name}` would change a value of the row")
-    if name in METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
-        if args and isinstance(args[0], Iterator):
-            args = (list(args[0]), *args[1:])
-        written = {key: value for key, value in kwargs.items() if key not in _JINJAS_OWN}
-        context.effort.spend_text(METHOD_SIZES[name](owner, *args, **written))
-    return args
 
 
 class _Guards(NodeTransformer):

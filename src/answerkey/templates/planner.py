@@ -7,9 +7,8 @@ other rows are rendered.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, cast
 
 import polars as pl
@@ -140,7 +139,7 @@ class Program:
         else:
             exact, others = computed.good.arg_true(), (~computed.good).arg_true()
             first = _number_cells(computed.series.gather(exact))
-            second = self._render_distinct(tables, others)
+            second = self._render_distinct(take_rows(tables, others))
             both = number_values([*first.values, *second.values])
             codes = pl.zeros(len(computed.series), pl.UInt32, eager=True)
             codes.scatter(exact, first.codes)
@@ -155,7 +154,7 @@ class Program:
         values: list[object] = computed.series.to_list()
         if computed.good is not None:
             rows = (~computed.good).arg_true()
-            others = self._render_distinct(tables, rows).spread()
+            others = self._render_distinct(take_rows(tables, rows)).spread()
             for row, value in zip(rows.to_list(), others, strict=True):
                 values[row] = value
         return values
@@ -166,7 +165,7 @@ class Program:
         if computed is None or computed.good is None:
             return None if computed is None else computed.series
         rows = (~computed.good).arg_true()
-        others = self._render_distinct(tables, rows).spread()
+        others = self._render_distinct(take_rows(tables, rows)).spread()
         if computed.series.dtype != pl.String or not all(isinstance(one, str) for one in others):
             return None
         return computed.series.clone().scatter(rows, pl.Series(others, dtype=pl.String))
@@ -212,18 +211,13 @@ class Program:
             return Computed(computed.series)
         return computed
 
-    def _render_distinct(self, tables: Tables, rows: pl.Series | None = None) -> Distinct:
-        """Render these rows (None: all), once where they are alike in all that is read; a value may recur."""
-        keys = self._find_keys(tables)
-        height = len(tables[SAMPLE]) if rows is None else len(rows)
+    def _render_distinct(self, tables: Tables) -> Distinct:
+        """Render rows, once where they are alike in all that is read; a value may recur."""
+        keys, height = self._find_keys(tables), len(tables[SAMPLE])
         if isinstance(keys, str):
-            return Distinct(self._render(tables, rows), pl.int_range(height, dtype=pl.UInt32, eager=True))
-        if rows is None:
-            leaders, codes = group_rows(keys, height)
-        else:
-            leaders, codes = group_rows([key.gather(rows) for key in keys], height)
-            leaders = rows.gather(leaders)
-        return Distinct(self._render(tables, leaders), codes)
+            return Distinct(self._render(tables), pl.int_range(height, dtype=pl.UInt32, eager=True))
+        leaders, codes = group_rows(keys, height)
+        return Distinct(self._render(take_rows(tables, leaders)), codes)
 
     def _find_keys(self, tables: Tables) -> list[pl.Series] | str:
         keys: list[pl.Series] = []
@@ -235,38 +229,36 @@ class Program:
                 keys += found
         return keys
 
-    def _render(self, tables: Tables, rows: pl.Series | None) -> list[object]:
-        """Return the outcome for each of these rows, or of all; that of a failing row is its RowError."""
-
-        def read(name: str, column: str) -> pl.Series:
-            series = tables[name].frame[column]
-            return series if rows is None else series.gather(rows)
-
-        def decode(name: str, column: str) -> list[object]:
-            values: list[object] = read(name, column).to_list()
-            if column not in tables[name].encoded:
-                return values
-            return [None if text is None else json.loads(str(text)) for text in values]
-
+    def _render(self, tables: Tables) -> list[object]:
+        """Return the outcome for each row; that of a failing row is its RowError."""
         if self.path and self.path[0].key in tables[SAMPLE].columns:
-            return [_follow_path(self.path[1:], cell) for cell in decode(SAMPLE, str(self.path[0].key))]
+            cells = tables[SAMPLE].values(str(self.path[0].key))
+            return [_follow_path(self.path[1:], cell) for cell in cells]
+        given: dict[str, PartialMapping] = {}
         columns: dict[str, list[str]] = {}
         for name, table in tables.items():
-            paths = self.reads.get(name, frozenset())
-            reads_all = any(_may_read_row(path, table) for path in paths)
-            wanted = table.columns if reads_all else {path[0].key for path in paths}
-            if paths:
+            if paths := self.reads.get(name):
+                reads_all = any(_may_read_row(path, table) for path in paths)
+                wanted = table.columns if reads_all else {path[0].key for path in paths}
                 columns[name] = [column for column in table.columns if column in wanted]
-        given = {
-            name: (PartialRow if name == SAMPLE else PartialMapping)(tables[name].columns) for name in columns
-        }
-        cells = {name: [decode(name, column) for column in some] for name, some in columns.items()}
-        height = len(tables[SAMPLE]) if rows is None else len(rows)
+                given[name] = (PartialRow if name == SAMPLE else PartialMapping)(table.columns)
+        read = {name: [tables[name].values(column) for column in some] for name, some in columns.items()}
         large: frozenset[int] = frozenset()
-        if self.recipe.is_tame and any(columns.values()):
-            first, *others = (weigh_cells(read(name, one)) for name, some in columns.items() for one in some)
+        if self.recipe.is_bounded and any(columns.values()):
+            frames = (tables[name].frame.select(some) for name, some in columns.items())
+            first, *others = (weigh_cells(series) for frame in frames for series in frame)
             large = frozenset((sum(others, start=first) > LARGE_ROW).arg_true().to_list())
-        return render_rows(self.recipe, Rows(given, height, columns, cells), large)
+        return render_rows(self.recipe, Rows(given, len(tables[SAMPLE]), columns, read), large)
+
+
+def take_rows(tables: Tables, rows: pl.Series) -> Tables:
+    """Return the rows at these positions of every table; the same tables where these are all."""
+    if len(rows) == len(tables[SAMPLE]):  # positions ascend
+        return tables
+    return {
+        name: table.take(rows) if table.columns else replace(table, ids=table.ids.gather(rows))
+        for name, table in tables.items()
+    }
 
 
 def _follow_path(steps: Path, cell: object) -> object:

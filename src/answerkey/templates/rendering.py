@@ -1,4 +1,4 @@
-"""Rendering a template on rows: here, or in a worker process if it is not tame or the rows are large.
+"""Rendering a template on rows: here, or in a worker process if it is not bounded or the rows are large.
 
 The worker has an empty environment, limits on memory, computing time and files, and knows nothing but the
 recipe and the rows. What goes beyond its limits stops the template, and nothing else. Recipes and rows go to
@@ -102,7 +102,8 @@ serve()
 """
 
 _idle: list[WorkerProcess] = []
-#: Templates that were stopped are not tried again on other rows.
+#: On how many rows a template did too much. Those that were stopped are not tried again on other rows.
+_excesses: Counter[Recipe] = Counter()
 _stopped: dict[Recipe, str] = {}
 
 
@@ -148,7 +149,7 @@ class Recipe:
     names: tuple[str, ...]
     keeps_value: bool
     columns: frozenset[str] | None
-    is_tame: bool
+    is_bounded: bool
 
     def render(self, rows: Rows, steps: int) -> Iterator[object]:
         """Yield the outcome for every row, with so many steps for each; a failing row's is its RowError."""
@@ -233,37 +234,28 @@ class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
         return TemplateStopped, (self.source, self.reason, self.where)
 
 
-class StoppedError(RowError):
-    """The last thing that a worker says of a template: why nothing more of it is rendered."""
-
-
 def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset()) -> list[object]:
     """Return the outcome of every row; that of a failing row is its RowError. Raise TemplateStopped.
 
-    Tame templates are rendered here, but for `large` rows and those that turn out to take many steps.
+    Bounded templates are rendered here, but for `large` rows and those that turn out to take many steps.
     """
-    if not recipe.is_tame:
-        return render_isolated(recipe, rows)
     outcomes: list[object] = [None] * rows.height
-    small = [position for position in range(rows.height) if position not in large]
-    here = rows.take(small) if large else rows
-    for position, outcome in zip(small, recipe.render(here, FEW_STEPS), strict=True):
-        outcomes[position] = outcome
-    heavy = [row for row, outcome in enumerate(outcomes) if row in large or type(outcome) is RowExcessError]
-    if heavy:
-        for position, outcome in zip(heavy, render_isolated(recipe, rows.take(heavy)), strict=True):
+    elsewhere: Sequence[int] = range(rows.height)
+    if recipe.is_bounded:
+        small = [position for position in elsewhere if position not in large]
+        here = rows.take(small) if large else rows
+        for position, outcome in zip(small, recipe.render(here, FEW_STEPS), strict=True):
+            outcomes[position] = outcome
+        elsewhere = [
+            row for row, outcome in enumerate(outcomes) if row in large or type(outcome) is RowExcessError
+        ]
+    if elsewhere and recipe in _stopped:
+        raise TemplateStopped(recipe.source, _stopped[recipe])
+    for start in range(0, len(elsewhere), _BATCH_ROWS):
+        part = elsewhere[start : start + _BATCH_ROWS]
+        for position, outcome in zip(part, _render_part(recipe, rows.take(part)), strict=True):
             outcomes[position] = outcome
     return outcomes
-
-
-def render_isolated(recipe: Recipe, rows: Rows) -> list[object]:
-    """Return the outcome of every row; that of a failing row is its RowError. Raise TemplateStopped."""
-    if recipe in _stopped:
-        raise TemplateStopped(recipe.source, _stopped[recipe])
-    parts = [
-        range(start, min(start + _BATCH_ROWS, rows.height)) for start in range(0, rows.height, _BATCH_ROWS)
-    ]
-    return [outcome for part in parts for outcome in _render_part(recipe, rows.take(part))]
 
 
 def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
@@ -281,27 +273,31 @@ def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
         return [RowExcessError(f"a row of {len(payload) // _MEGABYTE} MB is too large for this template")]
     worker = _idle.pop() if _idle else _start_worker()
     outcomes: list[object] = []
+    reason = None
     try:
         reading = worker.send(payload)
-        while len(outcomes) < rows.height and not (outcomes and isinstance(outcomes[-1], StoppedError)):
-            outcomes += decode(worker.receive(seconds=_WALL_SECONDS + reading))
+        while reason is None and len(outcomes) < rows.height:
+            found = decode(worker.receive(seconds=_WALL_SECONDS + reading))
+            outcomes += found
+            for one in found:
+                _excesses[recipe] += isinstance(one, RowExcessError)
+                if isinstance(one, RowExcessError) and _excesses[recipe] == MOST_EXCESSES:
+                    reason = f"on {MOST_EXCESSES} rows it does too much: {one.message}"
     except SnippetError as problem:
         reason = (
             f"its process ended ({problem.message}); it may have {MEMORY_BYTES // _MEGABYTE} MB of memory"
         )
         if problem.kind == "timeout":
             reason = f"it takes more than {CPU_SECONDS:g} s of computing time on one row"
-        outcomes = [StoppedError(reason)]
     except ValueError:
-        outcomes = [StoppedError("its process broke its connection")]
+        reason = "its process broke its connection"
     except BaseException:
         worker.close()
         raise
-    last = outcomes[-1]
-    if isinstance(last, StoppedError):
+    if reason is not None:
         worker.close()
-        _stopped[recipe] = last.message
-        raise TemplateStopped(recipe.source, last.message)
+        _stopped[recipe] = reason
+        raise TemplateStopped(recipe.source, reason)
     _idle.append(worker)
     return outcomes
 
@@ -337,7 +333,7 @@ _CELLS: Final[dict[type, tuple[str, Callable[[Any], object], Callable[[Any], obj
     decimal.Decimal: ("decimal", str, decimal.Decimal),
     bytes: ("bytes", bytes.hex, bytes.fromhex),
 }
-_ROW_ERRORS: Final = {kind.__name__: kind for kind in (RowError, RowExcessError, StoppedError)}
+_ROW_ERRORS: Final = {kind.__name__: kind for kind in (RowError, RowExcessError)}
 _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "mapping": dict,
     **{mark: read for mark, _, read in _CELLS.values()},
@@ -399,10 +395,9 @@ def serve() -> None:
         codecs.lookup(name)
     _limit_process()
     channel.send(b"[]")
-    excesses: Counter[Recipe] = Counter()
     while True:
         recipe, rows = pickle.loads(channel.receive())  # noqa: S301 - from our own process
-        for message in render_messages(recipe, rows, excesses):
+        for message in render_messages(recipe, rows):
             channel.send(message)
 
 
@@ -415,18 +410,13 @@ def _limit_process(memory_file: str = "/proc/self/statm") -> None:
     limit_process(FSIZE=0, CORE=0, NOFILE=1, NPROC=0, **limits)
 
 
-def render_messages(recipe: Recipe, rows: Rows, excesses: Counter[Recipe]) -> Iterator[bytes]:
-    """Yield the outcomes as messages, each rendered within its time, up to the one that is one too many."""
+def render_messages(recipe: Recipe, rows: Rows) -> Iterator[bytes]:
+    """Yield the outcomes as messages, each rendered within its time."""
     pending: list[object] = []
     size, due = 0, time.monotonic() + _SEND_SECONDS
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     for outcome in recipe.render(rows, MOST_STEPS):
         pending.append(outcome)
-        if type(outcome) is RowExcessError:
-            excesses[recipe] += 1
-            if excesses[recipe] >= MOST_EXCESSES:
-                pending.append(StoppedError(f"on {MOST_EXCESSES} rows it does too much: {outcome.message}"))
-                break
         size += len(outcome) if type(outcome) is str else _OUTCOME_CHARACTERS
         if size > _SEND_CHARACTERS or time.monotonic() > due:
             yield _write(pending)

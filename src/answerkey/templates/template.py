@@ -20,7 +20,7 @@ from answerkey.templates.analysis import (
     find_lone_expression,
     find_path,
     find_paths,
-    is_tame,
+    is_bounded,
     parse_template,
 )
 from answerkey.templates.config import find_config_names
@@ -163,7 +163,7 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
     firsts = {path[0].key if path else None for path in paths.get(SAMPLE, ())}
     columns = frozenset(key for key in firsts if isinstance(key, str))
     read = columns if len(columns) == len(firsts) else None
-    recipe = Recipe(source, names, keeps_value=False, columns=read, is_tame=is_tame(tree, names))
+    recipe = Recipe(source, names, keeps_value=False, columns=read, is_bounded=is_bounded(tree, names))
     outputs = [one for one in tree.body if isinstance(one, nodes.Output)]
     printed = nodes.Concat([node for output in outputs for node in output.nodes])
     is_printed = len(outputs) == len(tree.body)
@@ -179,7 +179,7 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
         text = find_literal_text(tree)
         if text is not None:
             return Template(source, "constant", _constant=text, **known)
-    elif recipe.is_tame:
+    elif recipe.is_bounded:
         with suppress(nodes.Impossible, *FOREIGN):
             return Template(source, "constant", _constant=make_plain(expression.as_const()), **known)
     compile_recipe(recipe)  # so that what Jinja refuses is refused here

@@ -216,7 +216,7 @@ def explain_missing(owner: object, name: object) -> MissingName:
 
 #: The elements that loops and filters go through and the calls of one row, with the text that is made.
 MOST_STEPS: Final = 1_000_000
-#: A tame template that needs no more is rendered here; one that does is rendered again in a worker process.
+#: A bounded template that needs no more is rendered here; one that needs more, again in a worker process.
 FEW_STEPS: Final = 10_000
 #: A call counts as so many steps of a loop.
 CALL_STEPS: Final = 20

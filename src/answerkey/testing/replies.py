@@ -308,15 +308,15 @@ class Asked:
 
 Body = Mapping[str, Any]
 
-HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body><h1>Sorry</h1></body></html>"
-BAD_JSON = (
-    b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"index": 0, "message": {"role": "ass'
-)
-#: What is sent as it is, whatever the API.
+JSON = "application/json"
+_HTML = b"<!doctype html><html><head><title>502 Bad Gateway</title></head><body><h1>Sorry</h1></body></html>"
+_CUT = b'{"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"index": 0, "message": {"role": "ass'
+#: What is sent as it is, whatever the API, by the kind of a reply or the name of a fault.
 RAW: dict[str, tuple[bytes, str]] = {
-    "html": (HTML, "text/html"),
-    "bad_json": (BAD_JSON, "application/json"),
-    "empty_body": (b"", "application/json"),
+    "html": (_HTML, "text/html"),
+    "bad_json": (_CUT, JSON),
+    "empty_body": (b"", JSON),
+    "empty": (b"", JSON),
 }
 
 
@@ -334,17 +334,17 @@ class Style:
 def encode_reply(style: Style, body: Body, reply: Reply) -> tuple[bytes, str]:
     """Return the bytes of a reply and their content type."""
     if reply.body is not None:
-        return reply.body, "application/json"
+        return reply.body, JSON
     if reply.kind in RAW:
         return RAW[reply.kind]
     if reply.kind == "error_body":
-        return encode(style.write_error("the engine is overloaded", "server_error")), "application/json"
+        return encode(style.write_error("the engine is overloaded", "server_error")), JSON
     whole = style.write(body, reply)
     if reply.kind == "no_choices":
         whole.pop(style.answers, None)
     elif reply.kind in {"empty_choices", "wrong_types"}:
         whole[style.answers] = [] if reply.kind == "empty_choices" else {"0": 7}
-    return encode(whole), "application/json"
+    return encode(whole), JSON
 
 
 def encode(value: object) -> bytes:
@@ -496,20 +496,24 @@ def _write_openai_error(message: str, kind: str) -> object:
     return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
-def _write_anthropic_error(message: str, kind: str) -> object:
-    return {"type": "error", "error": {"type": kind, "message": message}}
-
-
-def _write_gemini_error(message: str, kind: str) -> object:
-    return {"error": {"code": 500, "message": message, "status": kind.upper()}}
-
-
 CHAT = Style("/chat/completions", "choices", _read_chat, _write_chat, _write_openai_error)
 STYLES: tuple[Style, ...] = (
     CHAT,
     Style("/completions", "choices", _read_text_prompt, _write_text, _write_openai_error),
-    Style("/messages", "content", _read_anthropic, _write_anthropic, _write_anthropic_error),
-    Style(":generateContent", "candidates", _read_gemini, _write_gemini, _write_gemini_error),
+    Style(
+        "/messages",
+        "content",
+        _read_anthropic,
+        _write_anthropic,
+        lambda message, kind: {"type": "error", "error": {"type": kind, "message": message}},
+    ),
+    Style(
+        ":generateContent",
+        "candidates",
+        _read_gemini,
+        _write_gemini,
+        lambda message, kind: {"error": {"code": 500, "message": message, "status": kind.upper()}},
+    ),
 )
 
 

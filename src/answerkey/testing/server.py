@@ -27,13 +27,14 @@ from aiohttp import BodyPartReader, web
 
 from answerkey.models.builtin import Draws
 from answerkey.testing.replies import (
-    BAD_JSON,
     CHAT,
-    HTML,
+    JSON,
     KEY_HEADERS,
+    RAW,
     Answers,
     Asked,
     Behaviour,
+    Messages,
     NoAnswerError,
     Request,
     Style,
@@ -67,22 +68,17 @@ class BatchStore:
         self.files[key] = content
         return self._show_file(key)
 
-    def find_content(self, parts: list[str]) -> bytes | None:
-        """Return the bytes of a file when the last parts of a path ask for them."""
+    def answer(
+        self, method: str, parts: list[str], body: Mapping[str, Any], behaviour: Behaviour
+    ) -> bytes | dict[str, Any] | None:
+        """Return what the last parts of a path ask for, a file or JSON; None when that is not ours."""
         match parts:
             case ["files", key, "content"]:
                 return self.files.get(key)
-        return None
-
-    def show(
-        self, method: str, parts: list[str], body: Mapping[str, Any], behaviour: Behaviour
-    ) -> dict[str, Any] | None:
-        """Return what the last parts of a path ask for; None when that is nothing of ours."""
-        match parts:
             case [*_, "files", key] if key in self.files:
                 return self._show_file(key)
             case [*_, "batches"] if method == "POST":
-                return self.create(body)
+                return self._create(body)
             case [*_, "batches"]:
                 return {"object": "list", "data": list(self.batches.values()), "has_more": False}
             case [*_, "batches", key] if key in self.batches:
@@ -96,7 +92,7 @@ class BatchStore:
                 return {"object": "list", "data": [{"id": "test", "object": "model"}]}
         return None
 
-    def create(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _create(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return a new batch as the API shows it; None when its input file is not there."""
         if body.get("input_file_id") not in self.files:
             return None
@@ -158,12 +154,9 @@ def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:
 
 # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-JSON = "application/json"
 _BLOCK = 1 << 16
 _REDIRECTS = range(300, 400)
 _KNOWN_STATUSES = frozenset(one.value for one in HTTPStatus)
-#: Faults that are a body of status 200.
-_BODIES = {"bad_json": (BAD_JSON, JSON), "html": (HTML, "text/html"), "empty": (b"", JSON)}
 
 
 def refuse(
@@ -226,7 +219,15 @@ class RequestHandler:
         raw = b"" if is_upload else await request.content.read()
         body = _parse(raw)
         asked = self.asked  # a request that `forget` overtakes is closed where it was counted
-        self._count(request, raw, body)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        seen = Request(request.method, request.path, headers, body)
+        asked.add(seen, request.transport and request.transport.get_extra_info("peername"))
+        if (canary := self.behaviour.canary) is not None:
+            places = {f"header {name}": value for name, value in headers.items()}
+            places |= {"path": request.path_qs, "body": raw.decode(errors="replace")}
+            for place, text in places.items():
+                if canary in text:
+                    asked.count(asked.canary_places, place)
         status, is_answer = 0, False
         try:
             stream, is_answer = await self._answer(request, body)
@@ -236,19 +237,6 @@ class RequestHandler:
             return stream
         finally:
             asked.close(status, is_answer=is_answer)
-
-    def _count(self, request: web.BaseRequest, raw: bytes, body: Mapping[str, Any] | None) -> None:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        seen = Request(request.method, request.path, headers, body)
-        self.asked.add(seen, request.transport and request.transport.get_extra_info("peername"))
-        canary = self.behaviour.canary
-        if canary is None:
-            return
-        places = {f"header {name}": value for name, value in headers.items()}
-        places |= {"path": request.path_qs, "body": raw.decode(errors="replace")}
-        for place, text in places.items():
-            if canary in text:
-                self.asked.count(self.asked.canary_places, place)
 
     async def _answer(
         self, request: web.BaseRequest, body: Mapping[str, Any] | None
@@ -265,7 +253,21 @@ class RequestHandler:
         unknown = [name for name in self.behaviour.unknown_fields if name in body]
         if unknown:
             return refuse(style, 400, f"unknown field {unknown[0]!r}"), False
-        return await self._ask(request, style, body)
+        digest, attempt, messages = self._count_prompt(request.path, style, body)
+        try:
+            reply = find_reply(self.answers, messages)
+        except NoAnswerError as error:
+            return refuse(style, 400, str(error)), False
+        delay = self.behaviour.choose_delay(digest) + reply.delay
+        if delay > 0:
+            await asyncio.sleep(delay)
+        content, kind = encode_reply(style, body, reply)
+        fault = self.behaviour.choose_fault(digest, attempt)
+        if fault is None:
+            headers = dict(reply.headers)
+            return web.Response(status=reply.status, body=content, content_type=kind, headers=headers), True
+        self.asked.count(self.asked.faults, fault)
+        return await self._meet_fault(fault, request, style, content), False
 
     def _refuse(self, request: web.BaseRequest, style: Style) -> web.Response | None:
         behaviour = self.behaviour
@@ -285,35 +287,13 @@ class RequestHandler:
             self._recent.append(now)
         return None
 
-    async def _ask(
-        self, request: web.BaseRequest, style: Style, body: Mapping[str, Any]
-    ) -> tuple[web.StreamResponse, bool]:
-        messages = style.read(body)
-        self.asked.count(self.asked.by_prompt, read_prompt(messages))
-        digest = _digest(request.path, body)
-        attempt = self._count_attempt(digest)
-        try:
-            reply = find_reply(self.answers, messages)
-        except NoAnswerError as error:
-            return refuse(style, 400, str(error)), False
-        delay = self.behaviour.choose_delay(digest) + reply.delay
-        if delay > 0:
-            await asyncio.sleep(delay)
-        content, kind = encode_reply(style, body, reply)
-        fault = self.behaviour.choose_fault(digest, attempt)
-        if fault is None:
-            headers = dict(reply.headers)
-            return web.Response(status=reply.status, body=content, content_type=kind, headers=headers), True
-        self.asked.count(self.asked.faults, fault)
-        return await self._meet_fault(fault, request, style, content), False
-
     async def _meet_fault(
         self, fault: str, request: web.BaseRequest, style: Style, body: bytes
     ) -> web.StreamResponse:
         """Answer a request with a fault in place of its body; one that breaks the connection has status 0."""
         behaviour = self.behaviour
-        if fault in _BODIES:
-            content, kind = _BODIES[fault]
+        if fault in RAW:
+            content, kind = RAW[fault]
             return web.Response(body=content, content_type=kind)
         if fault == "gzip_bomb":
             packed = await asyncio.to_thread(_pack_bomb, behaviour.bomb_bytes)
@@ -359,18 +339,19 @@ class RequestHandler:
             return False
         return True
 
-    def _count_attempt(self, digest: str) -> int:
-        """Return how often this content was asked before, and count it."""
+    def _count_prompt(self, path: str, style: Style, body: Mapping[str, Any]) -> tuple[str, int, Messages]:
+        """Count a prompt; return what stands for its content, how often that was asked before, and it."""
+        messages = style.read(body)
+        self.asked.count(self.asked.by_prompt, read_prompt(messages))
+        digest = hashlib.sha256(json.dumps([path, body], sort_keys=True).encode()).hexdigest()
         self.attempts[digest] += 1
-        return self.attempts[digest] - 1
+        return digest, self.attempts[digest] - 1, messages
 
     def _serve_line(self, path: str, body: Mapping[str, Any]) -> tuple[int, object]:
         """Return status and body for one line of a batch; of the faults only statuses can happen to it."""
         style = find_style(path) or CHAT
-        messages = style.read(body)
-        self.asked.count(self.asked.by_prompt, read_prompt(messages))
-        digest = _digest(path, body)
-        fault = self.behaviour.choose_fault(digest, self._count_attempt(digest))
+        digest, attempt, messages = self._count_prompt(path, style, body)
+        fault = self.behaviour.choose_fault(digest, attempt)
         if fault is not None and fault.isdecimal():
             self.asked.count(self.asked.faults, fault)
             return int(fault), style.write_error("trouble", "server_error")
@@ -385,13 +366,12 @@ class RequestHandler:
         parts = [part for part in request.path.split("/") if part][-3:]
         if request.method == "POST" and parts[-1:] == ["files"]:
             return web.json_response(store.add_file(await _read_upload(request)))
-        content = store.find_content(parts)
-        if content is not None:
-            return web.Response(body=content, content_type="application/octet-stream")
-        shown = store.show(request.method, parts, body or {}, self.behaviour)
-        if shown is not None:
-            return web.json_response(shown)
-        return refuse(CHAT, 404, f"there is nothing at {request.path}")
+        found = store.answer(request.method, parts, body or {}, self.behaviour)
+        if found is None:
+            return refuse(CHAT, 404, f"there is nothing at {request.path}")
+        if isinstance(found, bytes):
+            return web.Response(body=found, content_type="application/octet-stream")
+        return web.json_response(found)
 
 
 def _parse(raw: bytes) -> Mapping[str, Any] | None:
@@ -400,11 +380,6 @@ def _parse(raw: bytes) -> Mapping[str, Any] | None:
     except ValueError:
         return None
     return body if isinstance(body, Mapping) else None
-
-
-def _digest(path: str, body: Mapping[str, Any]) -> str:
-    text = json.dumps([path, body], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 async def _read_upload(request: web.BaseRequest) -> bytes:

@@ -112,13 +112,10 @@ class RunFolder:
             trials = (entry.get("trials") or {}).get("num_trials", 1)
             times = (entry.get("repeatability") or {}).get("num_runs", 1)
             total += int(entry["dataset"]["samples"]) * int(trials) * int(times)
-        is_open = any(entry.get("choice_order") for entry in tasks)
+        is_known = not any(entry.get("choice_order") for entry in tasks)
+        progress = {"done": 0, "total": max(total, seen["done"]) if is_known else None, **seen}
         is_stale = run.status == "running" and not is_under_way(self.path)
-        status = "incomplete" if is_stale else run.status
-        return {
-            "status": status,
-            "progress": {**seen, "total": None if is_open else max(total, seen["done"])},
-        }
+        return {"status": "incomplete" if is_stale else run.status, "progress": progress}
 
     def count_done(self) -> dict[str, int]:
         """Return questions answered (failed ones too), calls of every purpose, tokens of live ones.

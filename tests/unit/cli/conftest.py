@@ -1,13 +1,20 @@
-"""A project and a finished run of it."""
+"""A project and a finished run of it; a quiz that asks a server on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from answerkey.testing import TestServer
+
+Call = Callable[..., Any]
 TASK = """\
 key: small
 display_name: Small
@@ -24,6 +31,40 @@ ROWS = """\
 {"question": "three", "answer": "C", "completion": null}
 {"question": "four", "answer": "C", "completion": "\\u001b[31mB"}
 """
+PROMPT = [{"role": "user", "content": "{{ sample.question }}"}]
+SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": [*"ABCD"]}
+QUIZ = {
+    "key": "quiz",
+    "display_name": "Quiz",
+    "description": "Questions with four options.",
+    "definition": {
+        "solver": {
+            "type": "single_turn_solver",
+            "input_builder": {"type": "chat_completion", "input_messages": PROMPT},
+        },
+        "scorers": [SCORER],
+    },
+}
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def write_rows(path: Path, rows: Sequence[object]) -> Path:
+    """Write a data file and return it."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def start(*words: object, before: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """Start a command in a process of its own."""
+    command = [*before, sys.executable, "-m", "answerkey", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +77,9 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Return a folder with a task file and a dataset that holds its completions."""
-    folder = tmp_path / "small"
+def write_project(parent: Path) -> Path:
+    """Return a new folder with a task file and a dataset that holds its completions."""
+    folder = parent / "small"
     folder.mkdir()
     (folder / "task.yaml").write_text(TASK, encoding="utf-8")
     (folder / "rows.jsonl").write_text(ROWS, encoding="utf-8")
@@ -47,9 +87,37 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run_folder(project: Path, call: Callable[..., Any]) -> Path:
+def project(tmp_path: Path) -> Path:
+    """Return a project of its own."""
+    return write_project(tmp_path)
+
+
+@pytest.fixture
+def words(project: Path) -> tuple[str, ...]:
+    """Return the arguments that name the small project."""
+    return (str(project / "task.yaml"), "--dataset", str(project / "rows.jsonl"))
+
+
+@pytest.fixture
+def run_folder(project: Path, call: Call) -> Path:
     """Return the folder of a finished run."""
-    folder = project / "done"
-    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", folder)
-    assert call(*words).code == 0
-    return folder
+    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl")
+    assert call(*words, "--out", project / "done").code == 0
+    return project / "done"
+
+
+@pytest.fixture
+def server() -> Iterator[TestServer]:
+    """Return a server that always answers A."""
+    with TestServer("A") as running:
+        yield running
+
+
+@pytest.fixture
+def quiz(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the arguments of a run of 120 questions that are asked of the server, with caches of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "task.yaml").write_text(json.dumps(QUIZ))
+    rows = [{"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(120)]
+    write_rows(tmp_path / "rows.jsonl", rows)
+    return ["task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]

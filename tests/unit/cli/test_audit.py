@@ -1,26 +1,24 @@
+"""Laws of `audit` and `audit-dataset`."""
+
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Call = Callable[..., Any]
+from .conftest import TASK, Call, write_rows
+
 LONG = "Let me see. The answer is A."
 STATED = "      extraction: stated_answer\n"
 
 
 def score(call: Call, project: Path, rows: list[dict[str, object]], *words: object, task: str = "") -> Path:
     """Return a run of these rows, by the task with some lines more."""
-    (project / "task.yaml").write_text(
-        (project / "task.yaml").read_text(encoding="utf-8") + task, encoding="utf-8"
-    )
-    (project / "texts.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    run = project / "run"
-    call("score", project / "task.yaml", "--dataset", project / "texts.jsonl", "--out", run, *words)
+    (project / "task.yaml").write_text(TASK + task, encoding="utf-8")
+    texts, run = write_rows(project / "texts.jsonl", rows), project / "run"
+    call("score", project / "task.yaml", "--dataset", texts, "--out", run, *words)
     return run
 
 
@@ -42,13 +40,8 @@ def test_findings_do_not_fail_a_run(call: Call, project: Path) -> None:
     assert "CHANCE_LEVEL" in {one["kind"] for one in read_audit(call, run)["findings"]}
 
 
-def test_audit_of_what_is_no_run(call: Call, tmp_path: Path) -> None:
-    """A folder without a run is refused."""
-    assert call("audit", tmp_path, "--json").json["error"]["code"] == "E501"
-
-
 def test_metrics_on_clean_rows(call: Call, project: Path) -> None:
-    """With a column of label qualities every metric stands there twice; `--clean` needs one."""
+    """With a column of label qualities every metric stands there twice."""
     rows: list[dict[str, object]] = [
         {"answer": "A", "completion": "A", "q": "ok"},
         {"answer": "A", "completion": "B", "q": "bad"},
@@ -57,8 +50,6 @@ def test_metrics_on_clean_rows(call: Call, project: Path) -> None:
     assert "Clean rows: 1 of 2, where q is ok" in call("audit", run, "--label-quality", "q").out
     clean = read_audit(call, run, "--label-quality", "q")["clean"]
     assert [(one["name"], one["value"], one["n"]) for one in clean["metrics"]] == [("Accuracy", 1.0, 1)]
-    refused = call("audit", run, "--clean", "ok")
-    assert (refused.code, "name it with `--label-quality COLUMN`" in refused.err) == (2, True)
 
 
 def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
@@ -136,8 +127,7 @@ def test_a_sample_is_named_once_however_many_of_its_trials_show_it(call: Call, p
         for name, text in (("000001", "A"), ("000002", "Answer: B"))
         for trial in range(3)
     ]
-    (project / "said.jsonl").write_text("\n".join(map(json.dumps, said)), encoding="utf-8")
-    trials, words = "  trials: {num_trials: 3}\n", ("--completions", project / "said.jsonl")
+    trials, words = "  trials: {num_trials: 3}\n", ("--completions", write_rows(project / "said.jsonl", said))
     run = score(call, project, [{"answer": "A"}, {"answer": "B"}], *words, task=trials)
     assert "3 completions not read alike by all rules: 000002\n" in call("audit", run).out
 
@@ -148,3 +138,55 @@ def test_an_audit_of_nothing_says_so(call: Call, project: Path) -> None:
     told = call("audit", run).out
     assert told.endswith("There was nothing to audit.\n")
     assert "nothing stands out" not in told
+
+
+ROWS = [
+    {"question": "Which city?", "options": ["Sydney", "Canberra"], "answer": "B", "note": "ok"},
+    {"question": "Which town?", "options": ["Sydney", "Sydney"], "answer": "C", "note": "bad"},
+]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """Return a data file."""
+    return write_rows(tmp_path / "rows.jsonl", ROWS)
+
+
+def test_findings_of_a_dataset_have_their_lines(call: Call, rows: Path) -> None:
+    """The numbers, then each finding with rows that show it, in text and in `--json`; the exit code is 0."""
+    found = call("audit-dataset", rows)
+    assert found.code == 0
+    assert "1 of 2 (50.0 %) rows have a truth that is none of their choices." in found.out
+    assert "000002  line 2  'C', choices A, B" in found.out
+    assert "chance level           50.00 %" in found.out
+    (dataset,) = call("audit-dataset", rows, "--json").json["datasets"]
+    assert [one["kind"] for one in dataset["findings"]] == ["TRUTH_NOT_A_CHOICE", "DUPLICATE_OPTIONS"]
+    example = {"sample": "000002", "file": str(rows), "line": 2, "note": "'C', choices A, B"}
+    assert (dataset["findings"][0]["examples"], dataset["all"]["chance"]) == ([example], 0.5)
+
+
+def test_columns_are_named_by_options(call: Call, tmp_path: Path) -> None:
+    """Question, options, labels and truth may be named."""
+    path = tmp_path / "other.csv"
+    path.write_text("frage,a1,a2,wahr\nWelche?,x,y,1\nWer?,x,y,2\n", encoding="utf-8")
+    words = ("--question", "frage", "--options", "a1", "--options", "a2", "--truth", "wahr")
+    (dataset,) = call("audit-dataset", path, *words, "--truth-form", "number", "--json").json["datasets"]
+    assert dataset["all"]["labels"] == {"A": 1, "B": 1}
+
+
+def test_a_project_is_looked_at_by_its_task(call: Call, words: tuple[str, ...]) -> None:
+    """A task file needs a dataset, and its scorer says where the truth is."""
+    (dataset,) = call("audit-dataset", *words, "--json").json["datasets"]
+    assert (dataset["rows"], dataset["fields"]["truth"], dataset["all"]["n"]) == (4, "answer", 4)
+
+
+def test_header_clean_rows_and_no_duplicates(call: Call, tmp_path: Path, rows: Path) -> None:
+    """A headerless file, a column of label qualities, and leaving out the search for duplicates."""
+    path = tmp_path / "plain.csv"
+    path.write_text("Which?,x,y,A\nWhich?,x,y,A\n", encoding="utf-8")
+    found = call("audit-dataset", path, "--header", "question, A, B, answer", "--no-duplicates")
+    assert "nothing stands out" in found.out
+    assert "repeat a question" in call("audit-dataset", path, "--header", "question,A,B,answer").out
+    words = ("--label-quality", "note", "--clean", "ok", "--json")
+    (split,) = call("audit-dataset", rows, *words).json["datasets"]
+    assert (split["all"]["n"], split["clean"]["n"]) == (1, 1)

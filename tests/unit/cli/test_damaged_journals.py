@@ -5,80 +5,49 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from answerkey.testing import TestServer
 
+from .conftest import Call, write_rows
+
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket
 
-Call = Callable[..., Any]
 JOURNAL = Path("half/journal.sqlite")
-TASK = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Questions with four options.",
-    "definition": {
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-            },
-        },
-        "scorers": [{"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}],
-    },
-}
+Stop = Callable[..., None]
 
 
 @pytest.fixture
-def server() -> Iterator[TestServer]:
-    """Return a server whose answer is always right."""
-    with TestServer("A") as running:
-        yield running
-
-
-@pytest.fixture
-def stop(
-    tmp_path: Path, server: TestServer, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., None]:
+def stop(tmp_path: Path, server: TestServer, quiz: list[str], call: Call) -> Stop:
     """Return a function that leaves a run of 60 questions after 25 of them; it has no call cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
-    rows = [{"question": f"question {number}?"} for number in range(60)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "rows.jsonl", [{"question": f"q {number}?", "answer": "A"} for number in range(60)])
 
     def run(out: object = "half") -> None:
-        words = ("--dataset", "rows.jsonl", "--model", f"{server.url}#m", "--cache-policy", "no-cache")
-        assert call("run", "task.yaml", *words, "--max-calls", 25, "--out", out).code == 3
+        limit = ("--cache-policy", "no-cache", "--max-calls", 25)
+        assert call("run", *quiz, *limit, "--out", out).code == 3
         assert server.asked.total == 25
         server.forget()
 
     return run
 
 
-def change(statement: str, file: Path = JOURNAL) -> None:
+def change(statement: str) -> None:
     """Change a journal behind the back of the library."""
-    with closing(sqlite3.connect(file, isolation_level=None)) as journal:
+    with closing(sqlite3.connect(JOURNAL, isolation_level=None)) as journal:
         assert journal.execute(statement).rowcount > 0
 
 
-def flip_letter(file: Path = JOURNAL) -> None:
-    """Turn one answer `A` into a `B` in the bytes of the file."""
-    raw = file.read_bytes()
+def spoil(letter: bytes) -> None:
+    """Turn one answer `A` into something else in the bytes of the file."""
+    raw = JOURNAL.read_bytes()
     assert raw.count(b'"text":"A"') >= 1
-    file.write_bytes(raw.replace(b'"text":"A"', b'"text":"B"', 1))
-
-
-def garble(file: Path = JOURNAL) -> None:
-    """Turn one letter of a record into a byte that is no text."""
-    raw = file.read_bytes()
-    file.write_bytes(raw.replace(b'"text":"A"', b'"text":"\xff"', 1))
+    JOURNAL.write_bytes(raw.replace(b'"text":"A"', b'"text":"' + letter + b'"', 1))
 
 
 def resume(call: Call, lost: int, known: int) -> None:
@@ -92,49 +61,42 @@ def resume(call: Call, lost: int, known: int) -> None:
     assert any(f"records of the journal: {lost}" in one for one in notices) == (lost > 0)
 
 
-def test_a_whole_journal_is_told(call: Call, stop: Callable[..., None], server: TestServer) -> None:
-    """How much is known and how much is left, without a warning."""
-    stop()
-    resume(call, lost=0, known=25)
-    assert server.asked.total == 35
+DAMAGES: dict[str, tuple[Callable[[], object], int]] = {
+    "none": (lambda: None, 0),
+    "letter": (lambda: spoil(b"B"), 1),
+    "byte": (lambda: spoil(b"\xff"), 1),
+    "letters": (
+        lambda: change("UPDATE calls SET completion = replace(completion, '\"A\"', '\"B\"') WHERE place < 4"),
+        3,
+    ),
+    "status": (lambda: change("UPDATE calls SET status = 'ERROR' WHERE place = 5"), 1),
+    "key": (
+        lambda: change("UPDATE calls SET key = (SELECT key FROM calls WHERE place = 8) WHERE place = 9"),
+        1,
+    ),
+    "deleted": (lambda: change("DELETE FROM calls WHERE place IN (7, 8)"), 2),
+    "last": (lambda: change("DELETE FROM calls WHERE place = 25"), 1),
+    "all": (lambda: change("DELETE FROM calls"), 25),
+    "emptied": (lambda: JOURNAL.write_bytes(b""), 25),
+    "removed": (JOURNAL.unlink, 25),
+}
 
 
-@pytest.mark.parametrize(
-    ("damage", "lost"),
-    [
-        (flip_letter, 1),
-        (garble, 1),
-        (
-            lambda: change(
-                "UPDATE calls SET completion = replace(completion, '\"A\"', '\"B\"') WHERE place < 4"
-            ),
-            3,
-        ),
-        (lambda: change("UPDATE calls SET status = 'ERROR' WHERE place = 5"), 1),
-        (lambda: change("UPDATE calls SET key = (SELECT key FROM calls WHERE place = 8) WHERE place = 9"), 1),
-        (lambda: change("DELETE FROM calls WHERE place IN (7, 8)"), 2),
-        (lambda: change("DELETE FROM calls WHERE place = 25"), 1),
-        (lambda: change("DELETE FROM calls"), 25),
-        (lambda: JOURNAL.write_bytes(b""), 25),
-        (JOURNAL.unlink, 25),
-    ],
-    ids=["letter", "byte", "letters", "status", "key", "deleted", "last", "all", "emptied", "removed"],
-)
-def test_lost_records_are_told_and_asked_again(
-    call: Call, stop: Callable[..., None], server: TestServer, damage: Callable[[], object], lost: int
-) -> None:
-    """No changed letter is taken for an answer; exactly what is lost is asked again."""
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_lost_records_are_told_and_asked_again(call: Call, stop: Stop, server: TestServer, kind: str) -> None:
+    """No changed letter is taken for an answer; exactly what is lost is asked again; nothing, no warning."""
+    damage, lost = DAMAGES[kind]
     stop()
     damage()
     resume(call, lost=lost, known=25 - lost)
     assert server.asked.total == 35 + lost
 
 
-def test_what_is_lost_is_told_once(call: Call, stop: Callable[..., None], server: TestServer) -> None:
+def test_what_is_lost_is_told_once(call: Call, stop: Stop, server: TestServer) -> None:
     """A run that stops again and goes on has a journal without gaps."""
     stop()
     change("DELETE FROM calls WHERE place IN (7, 25)")
-    flip_letter()
+    spoil(b"B")
     first = call("resume", "half", "--max-calls", 30)
     assert (first.code, "records of the journal: 3" in first.err) == (3, True)
     second = call("resume", "half")
@@ -144,7 +106,7 @@ def test_what_is_lost_is_told_once(call: Call, stop: Callable[..., None], server
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "ruin",
     [
         lambda raw: raw[: len(raw) // 2],
         lambda raw: raw[:4096] + b"\xa5" * 4096 + raw[8192:],
@@ -153,11 +115,11 @@ def test_what_is_lost_is_told_once(call: Call, stop: Callable[..., None], server
     ids=["cut", "page", "head"],
 )
 def test_a_file_that_sqlite_cannot_read_is_refused(
-    call: Call, stop: Callable[..., None], server: TestServer, spoil: Callable[[bytes], bytes]
+    call: Call, stop: Stop, server: TestServer, ruin: Callable[[bytes], bytes]
 ) -> None:
     """Nothing is asked until somebody has decided what to do; then the loss is told."""
     stop()
-    JOURNAL.write_bytes(spoil(JOURNAL.read_bytes()))
+    JOURNAL.write_bytes(ruin(JOURNAL.read_bytes()))
     refused = call("resume", "half")
     assert (refused.code, server.asked.total) == (2, 0)
     assert refused.err.startswith("error[E503]: the journal of the run is damaged: ")
@@ -166,9 +128,7 @@ def test_a_file_that_sqlite_cannot_read_is_refused(
     resume(call, lost=25, known=0)
 
 
-def test_a_journal_that_lacks_its_end_is_told(
-    call: Call, stop: Callable[..., None], server: TestServer
-) -> None:
+def test_a_journal_that_lacks_its_end_is_told(call: Call, stop: Stop, server: TestServer) -> None:
     """Where SQLite still reads the file, what was in the part that is cut off is counted; else it is E503."""
     stop()
     JOURNAL.write_bytes(JOURNAL.read_bytes()[:-1000])
@@ -187,7 +147,7 @@ def test_a_journal_that_lacks_its_end_is_told(
 
 
 def test_a_damaged_copy_on_shared_storage_is_told(
-    call: Call, stop: Callable[..., None], server: TestServer, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+    call: Call, stop: Stop, server: TestServer, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here, where the other one has the record, nothing is asked again; elsewhere the lost record is."""
     url = f"{bucket.url}/half"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-Call = Callable[..., Any]
+from .conftest import Call
 
 COMPLETIONS = "tasks/small/completions/part-00000.parquet"
 SCORES = "tasks/small/scores/part-00000.parquet"
@@ -28,10 +26,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture
-def spoiled(project: Path, call: Call) -> Path:
+def spoiled(project: Path, words: tuple[str, ...], call: Call) -> Path:
     """Return the copy of a finished run that keeps its completions, elsewhere; `done` is the run itself."""
-    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--copy", "--out", "done")
-    assert call(*words).code == 0
+    assert call("score", *words, "--copy", "--out", "done").code == 0
     (project / "moved").mkdir()
     return Path(shutil.copytree("done", project / "moved" / "run"))
 
@@ -62,38 +59,41 @@ def test_a_copied_or_linked_run_is_as_good_as_the_run(call: Call, spoiled: Path,
         shutil.rmtree("again", ignore_errors=True)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("file", [COMPLETIONS, SCORES, METRICS, "tasks/small/task.json"])
-def test_a_missing_file_is_named(call: Call, spoiled: Path, command: str, file: str) -> None:
-    """Without the completions, an audit would read no answer by any rule."""
-    (spoiled / file).unlink()
-    require_named(call, spoiled, command, file, "is missing: `run.json` lists it")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("table", ["scores", "completions"])
-def test_a_surplus_part_is_named(call: Call, spoiled: Path, command: str, table: str) -> None:
-    """Its rows would count twice."""
-    shutil.copy(spoiled / COMPLETIONS, spoiled / f"tasks/small/{table}/part-00001.parquet")
-    file = f"tasks/small/{table}/part-00001.parquet"
-    require_named(call, spoiled, command, file, "is not of this run: `run.json` does not list it")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_part_of_another_size_is_named(call: Call, spoiled: Path, command: str) -> None:
-    """A part that any reader takes, of other rows."""
-    pl.read_parquet(spoiled / SCORES).head(2).write_parquet(spoiled / SCORES)
-    size = (spoiled / SCORES).stat().st_size
-    require_named(call, spoiled, command, SCORES, f"has changed since the run ended: it has {size:,} bytes")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_changed_number_is_named(call: Call, spoiled: Path, command: str) -> None:
-    """Of the same length as the right one."""
-    text = (spoiled / METRICS).read_text(encoding="utf-8")
+def spoil(run: Path, kind: str, file: str) -> tuple[str, str]:
+    """Spoil a run, and return the file that is to be named and what is to be said of it."""
+    changed = "has changed since the run ended: "
+    if kind == "missing":
+        (run / file).unlink()
+        return file, "is missing: `run.json` lists it"
+    if kind == "surplus":
+        other = file.replace("00000", "00001")
+        shutil.copy(run / COMPLETIONS, run / other)
+        return other, "is not of this run: `run.json` does not list it"
+    if kind == "shorter":  # any reader takes it
+        pl.read_parquet(run / file).head(2).write_parquet(run / file)
+        return file, f"{changed}it has {(run / file).stat().st_size:,} bytes"
+    text = (run / file).read_text(encoding="utf-8")
     assert '"value": 0.25' in text
-    (spoiled / METRICS).write_text(text.replace('"value": 0.25', '"value": 0.75'), encoding="utf-8")
-    require_named(call, spoiled, command, METRICS, "has changed since the run ended: its SHA-256 is ")
+    (run / file).write_text(text.replace('"value": 0.25', '"value": 0.75'), encoding="utf-8")
+    return file, f"{changed}its SHA-256 is "
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        *(("missing", file) for file in (COMPLETIONS, SCORES, METRICS, "tasks/small/task.json")),
+        *(("surplus", file) for file in (SCORES, COMPLETIONS)),
+        ("shorter", SCORES),
+        ("another number", METRICS),
+    ],
+)
+def test_what_is_missing_or_surplus_or_changed_is_named(
+    call: Call, spoiled: Path, command: str, kind: str, file: str
+) -> None:
+    """Without completions an audit would read no answer; rows of a surplus part would count twice."""
+    named, why = spoil(spoiled, kind, file)
+    require_named(call, spoiled, command, named, why)
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,9 @@ def test_run_json_lists_rows_bytes_and_hash_of_every_file(spoiled: Path) -> None
     """Tables and numbers alike."""
     told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
     assert told["format_version"] == 2
-    assert sorted(told["files"]) == sorted([COMPLETIONS, SCORES, METRICS, "tasks/small/task.json"])
-    assert told["files"][SCORES].keys() == {"rows", "bytes", "sha256"}
-    assert told["files"][SCORES]["rows"] == 4
-    assert told["files"][SCORES]["bytes"] == (spoiled / SCORES).stat().st_size
+    assert set(told["files"]) == {COMPLETIONS, SCORES, METRICS, "tasks/small/task.json"}
+    size = (spoiled / SCORES).stat().st_size
+    assert told["files"][SCORES] == {"rows": 4, "bytes": size, "sha256": told["files"][SCORES]["sha256"]}
 
 
 def test_the_first_format_was_never_published(call: Call, spoiled: Path) -> None:
@@ -152,10 +151,9 @@ def test_the_first_format_was_never_published(call: Call, spoiled: Path) -> None
     assert f"`{spoiled}` has run format 1, which was never published; this release reads 2" in done.err
 
 
-def test_an_incomplete_run_whose_tables_are_damaged_is_resumed(call: Call, project: Path) -> None:
+@pytest.mark.usefixtures("spoiled")
+def test_an_incomplete_run_whose_tables_are_damaged_is_resumed(call: Call) -> None:
     """Its tables are written anew, and it is whole again; a task that has changed is refused."""
-    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--copy", "--out", "done")
-    assert call(*words).code == 0
     file = Path("done/run.json")
     told = json.loads(file.read_text(encoding="utf-8")) | {"status": "incomplete"}
     file.write_text(json.dumps(told), encoding="utf-8")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.cli import main
+
+from .conftest import Call
 
 HELM = Path(__file__).parents[4] / "shared" / "data" / "helm_mmlu" / "helm_mmlu.jsonl"
 OPUS, GPT4O = "anthropic_claude-3-opus-20240229", "openai_gpt-4o-2024-05-13"
@@ -22,7 +22,6 @@ definition:
       ground_truth_choice: "{{ sample.answer }}"
       choices: ["A", "B", "C", "D"]
 """
-Call = Callable[..., Any]
 pytestmark = pytest.mark.skipif(not HELM.exists(), reason="the shared material is not here")
 
 

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from answerkey.testing import Reply, TestServer, answer_by_hash
 
-Call = Callable[..., Any]
-TASK = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Questions with four options.",
-    "definition": {
-        "solver": {
-            "type": "single_turn_solver",
-            "input_builder": {
-                "type": "chat_completion",
-                "input_messages": [{"role": "user", "content": "{{ sample.question }}"}],
-            },
-        },
-        "scorers": [
-            {
-                "type": "string_equals_mcqa",
-                "ground_truth_choice": "{{ sample.answer }}",
-                "choices": ["A", "B", "C", "D"],
-            }
-        ],
-    },
-}
+from .conftest import QUIZ, Call, start
 
 
 @pytest.fixture
@@ -49,13 +26,9 @@ def server() -> Iterator[TestServer]:
 
 
 @pytest.fixture
-def words(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the arguments of a run of 120 questions, with a call cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
-    rows = [{"question": f"question {number}?", "answer": "ABCD"[number % 4]} for number in range(120)]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m"]
+def words(quiz: list[str]) -> list[str]:
+    """Return the arguments of a run of 120 questions."""
+    return quiz
 
 
 def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list[str]) -> None:
@@ -77,7 +50,7 @@ def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list
 
 
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
-    """It asks nothing, and counts only the calls that would be made."""
+    """It asks nothing, and counts only the calls that would be made: prompts by characters, `max_tokens`."""
     before = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
     assert (before["calls"], before["cached"], before["cost"]) == (120, 0, None)
     assert server.asked.total == 0
@@ -86,17 +59,11 @@ def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[s
     assert (after["calls"], after["cached"]) == (20, 100)
     assert after["prompt_tokens"] == 65
     assert "  calls              20, and 100 from the cache\n" in call("run", *words, "--dry-run").out
-    anew = call("run", *words, "--dry-run", "--cache-policy", "update", "--json").json
-    assert anew["dry_run"]["tasks"][0]["calls"] == 120
-
-
-def test_a_dry_run_estimates_the_cost(call: Call, server: TestServer, words: list[str]) -> None:
-    """Prompts by their characters, completions by `max_tokens`."""
     words = [*words[:-1], f"{server.url}?max_tokens=10#m", "--price", "1000:2000", "--dry-run"]
-    planned = call("run", *words, "--json").json["dry_run"]["tasks"][0]
-    assert planned["completion_tokens"] == 1200
-    assert planned["cost"] == pytest.approx(planned["prompt_tokens"] / 1000 + 2.4)
-    assert f"  cost               at most about {planned['cost']:.2f} USD\n" in call("run", *words).out
+    anew = call("run", *words, "--cache-policy", "update", "--json").json["dry_run"]["tasks"][0]
+    assert (anew["calls"], anew["completion_tokens"]) == (120, 1200)
+    assert anew["cost"] == pytest.approx(anew["prompt_tokens"] / 1000 + 2.4)
+    assert f"  cost               at most about {anew['cost']:.2f} USD\n" in call("run", *words).out
 
 
 def test_max_calls_stops_before_it_is_passed(call: Call, server: TestServer, words: list[str]) -> None:
@@ -110,19 +77,12 @@ def test_max_calls_stops_before_it_is_passed(call: Call, server: TestServer, wor
     shown = call("show", "half")
     assert "stopped at the limit of 30 calls\nto go on: answerkey resume half\n" in shown.out
     assert "%" not in shown.out
-    again = call("resume", "half", "--max-calls", "50")
-    assert again.code == 3
-    assert server.asked.total == 50
+    again = call("resume", "half", "--max-calls", "50", "--json")
+    assert (again.code, server.asked.total) == (3, 50)
+    assert (again.json["error"]["code"], again.json["resume"]) == ("E305", "answerkey resume half")
+    assert call("show", "half", "--json").json["run"]["stopped"]["code"] == "E305"
     assert call("resume", "half").code == 0
     assert server.asked.total == 120
-
-
-def test_a_stopped_run_says_so_in_json(call: Call, words: list[str]) -> None:
-    """The error, and the command that goes on."""
-    stopped = call("run", *words, "--out", "half", "--max-calls", "30", "--json").json
-    assert stopped["error"]["code"] == "E305"
-    assert stopped["resume"] == "answerkey resume half"
-    assert call("show", "half", "--json").json["run"]["stopped"]["code"] == "E305"
 
 
 def test_max_cost_stops_before_it_is_passed(call: Call, server: TestServer, words: list[str]) -> None:
@@ -135,19 +95,44 @@ def test_max_cost_stops_before_it_is_passed(call: Call, server: TestServer, word
     assert 0 < entry["calls"]["solve"]["cost"] <= 0.004
 
 
-def test_max_cost_needs_a_price(call: Call, server: TestServer, words: list[str]) -> None:
-    """A limit that cannot hold is refused before anything is asked."""
-    refused = call("run", *words, "--out", "half", "--max-cost", "1")
-    assert refused.code == 2
-    assert "`--max-cost` cannot hold" in refused.err
+NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "why"),
+    [
+        (None, ["--max-cost", "1"], "`--max-cost` cannot hold"),
+        *((None, ["--price", one], "is not of the form `IN:OUT`") for one in ("1", "1:", "a:b", "-1:2")),
+        ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
+        ("anthropic/m", ["--batch"], "only the chat API in the way of OpenAI has batches here"),
+        (None, ["--batch", "--max-cost", "1", "--price", "1:1"], "`--max-cost` cannot hold in a batch"),
+        ("?top_k=20&reasoning_effort=low#m", [], "has no parameter `top_k`"),
+        ("?Temperature=0#m", [], "has no parameter `Temperature`"),
+        ("?seed=1&seed=2#m", [], "given more than once: `seed`"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is(
+    call: Call,
+    server: TestServer,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    model: str | None,
+    options: list[str],
+    why: str,
+) -> None:
+    """A limit that cannot hold, a price, a key, a batch, a parameter; also of the last of several models."""
+    for name in NO_KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
+    model = f"{server.url}{model}" if model and model[0] == "?" else model or words[-1]
+    refused = call("run", *words[:-1], model, "--out", "here", *options)
+    assert (refused.code, why in refused.err) == (2, True)
+    assert options[:1] == ["--price"] or not Path("here").exists()
+    if "?" in model:
+        checked = call("check", *words[:-1], model)
+        assert (checked.code, "E301" in checked.out, why in checked.out) == (2, True, True)
+    assert call("run", *words, "--model", model, *options).code == 2
     assert server.asked.total == 0
-    assert not Path("half").exists()
-
-
-@pytest.mark.parametrize("price", ["1", "1:", "a:b", "-1:2"])
-def test_a_price_has_two_numbers(call: Call, words: list[str], price: str) -> None:
-    """Prompt and completion, in USD per million tokens."""
-    assert "is not of the form `IN:OUT`" in call("run", *words, "--price", price).err
 
 
 def test_nonsense_is_said_while_it_runs(call: Call, server: TestServer, words: list[str]) -> None:
@@ -171,14 +156,8 @@ def test_nonsense_stops_the_run_when_that_is_wanted(call: Call, server: TestServ
         "error[E305]: stopped: the first 50 completions are all INVALID and all the same"
     )
     assert server.asked.total < 120
-    assert call("resume", "half", "--quiet").code == 0
-    assert server.asked.total == 120
-
-
-def test_quiet_is_quiet(call: Call, server: TestServer, words: list[str]) -> None:
-    """With `-q` no warning and no progress."""
-    server.change("Well, that depends")
-    assert call("run", *words, "-q").err == ""
+    resumed = call("resume", "half", "--quiet")
+    assert (resumed.code, resumed.err, server.asked.total) == (0, "", 120)
 
 
 def test_calls_that_failed_for_good_leave_the_run_incomplete(
@@ -197,58 +176,6 @@ def test_calls_that_failed_for_good_leave_the_run_incomplete(
     assert server.asked.total == 140
 
 
-def test_several_models_are_compared(call: Call, server: TestServer, words: list[str]) -> None:
-    """One run each, then one table."""
-    done = call("run", *words, "--model", f"{server.url}#other", "--model", "builtin/constant?choice=A")
-    assert done.code == 0
-    table = done.out.split("Comparison\n")[1]
-    assert table.count(server.url) == 2
-    assert re.search(r"builtin/constant\?choice=A +25\.00 % +\[18\.11, 33\.44\] +120 ", table)
-
-
-def test_an_interrupted_run_is_incomplete_and_can_go_on(
-    call: Call, server: TestServer, words: list[str]
-) -> None:
-    """Ctrl-C: exit code 130, what was answered is kept, and `resume` asks the rest."""
-    sent: list[int] = []
-
-    def interrupt(messages: Sequence[Mapping[str, object]]) -> Reply:
-        del messages
-        if server.asked.answered >= 20 and not sent:
-            sent.append(process.pid)
-            process.send_signal(signal.SIGINT)
-        return Reply("A", delay=600.0 if sent else 0.0)
-
-    server.change(answers=interrupt)
-    command = [sys.executable, "-m", "answerkey", "run", *words, "--out", "half"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        _, said = process.communicate(timeout=300)
-    assert process.returncode == 130
-    assert said.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")
-    stopped = json.loads(Path("half/run.json").read_text())
-    assert stopped["status"] == "incomplete"
-    assert stopped["stopped"] == {"code": None, "message": "interrupted"}
-    kept = stopped["tasks"][0]["calls"]["solve"]["calls"]
-    assert 0 < kept < 120
-    server.change(answers="A")
-    server.forget()
-    assert call("resume", "half").code == 0
-    assert "stopped" not in json.loads(Path("half/run.json").read_text())
-    assert server.asked.total == 120 - kept
-
-
-def test_a_missing_key_is_found_before_anything_is_written(
-    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No folder is left behind by a run that could not ask."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    refused = call("run", *words[:-1], "openai/gpt-4.1-nano", "--out", "here")
-    assert refused.code == 2
-    assert "`OPENAI_API_KEY` is not set" in refused.err
-    assert not Path("here").exists()
-
-
 def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[str]) -> None:
     """E304, exit code 3; the run is incomplete."""
     server.change(api_key="a-good-key-of-the-server")
@@ -256,16 +183,6 @@ def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[
     assert refused.code == 3
     assert refused.err.startswith("error[E304]")
     assert call("show", "half", "--json").json["run"]["status"] == "incomplete"
-
-
-def start(*words: str) -> subprocess.Popen[str]:
-    """Start a command."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "answerkey", *words],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def wait_for_look(server: TestServer, process: subprocess.Popen[str]) -> None:
@@ -331,35 +248,6 @@ def test_max_calls_holds_for_a_batch(call: Call, server: TestServer, words: list
     assert len(server.asked.by_prompt) == 30
     assert call("resume", "half").code == 0
     assert len(server.asked.by_prompt) == server.asked.by_prompt.total() == 120
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "why"),
-    [
-        ("anthropic/m", [], "only the chat API in the way of OpenAI has batches here"),
-        ("openai/m", ["--max-cost", "1", "--price", "1:1"], "`--max-cost` cannot hold in a batch"),
-    ],
-)
-def test_what_cannot_be_a_batch_is_refused(
-    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch, model: str, options: list[str], why: str
-) -> None:
-    """Before anything is asked or written, also when the first of two models could be."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
-    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-no-use")
-    refused = call("run", *words[:-1], model, "--batch", "--out", "here", *options)
-    assert refused.code == 2
-    assert refused.err.startswith("error[E119]")
-    assert why in refused.err
-    assert not Path("here").exists()
-
-
-def test_the_last_of_several_models_must_take_batches_as_well(
-    call: Call, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is found before the first one is asked."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-no-use")
-    assert call("run", *words, "--model", "anthropic/m", "--batch").code == 2
-    assert server.asked.total == 0
 
 
 def name_error(message: str, code: str) -> bytes:
@@ -444,25 +332,6 @@ def test_a_cluster_that_says_nothing_is_gone(call: Call, words: list[str]) -> No
     assert f"error[E601]: cannot reach the Ray cluster at `{address}`: timed out\n" in gone.err
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("top_k=20&reasoning_effort=low", "has no parameter `top_k`"),
-        ("Temperature=0", "has no parameter `Temperature`"),
-        ("seed=1&seed=2", "given more than once: `seed`"),
-    ],
-)
-def test_a_parameter_that_would_not_reach_the_model_is_refused(
-    call: Call, server: TestServer, words: list[str], query: str, message: str
-) -> None:
-    """Behind `?` of a URL stand parameters that are known, once each; `check` and `run` refuse others."""
-    given = [*words[:-1], f"{server.url}?{query}#m"]
-    checked = call("check", *given)
-    assert (checked.code, "E301" in checked.out, message in checked.out) == (2, True, True)
-    assert call("run", *given, "--out", "here").code == 2
-    assert server.asked.total == 0
-
-
 def test_parameters_of_a_url_reach_the_model(call: Call, server: TestServer, words: list[str]) -> None:
     """What is known is sent with the messages, and not in the address; `api-version` stays in the address."""
     model = f"{server.url}?temperature=0.25&api-version=7#m"
@@ -507,7 +376,7 @@ def test_the_connections_of_a_task_that_is_done_are_closed(server: TestServer, w
     """Many tasks in one run need no more connections than one of them."""
     tasks = []
     for number in range(8):
-        text = json.dumps(TASK).replace("{{ sample.question }}", f"{number} {{{{ sample.question }}}}")
+        text = json.dumps(QUIZ).replace("{{ sample.question }}", f"{number} {{{{ sample.question }}}}")
         task = json.loads(text) | {"key": f"quiz{number}"}
         task["definition"]["dataset"] = {"key": "rows"}
         tasks.append(task)

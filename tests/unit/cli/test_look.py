@@ -1,138 +1,42 @@
+"""Laws of `show`, `explain`, `runs`, `export`, `report` and `view`; their texts are in `tests/golden`."""
+
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Callable
+import os
+import re
+import signal
+import urllib.request
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-Call = Callable[..., Any]
+from answerkey.cli import main
+
+from .conftest import Call, Terminal, start, write_rows
 
 
-def test_show_prints_what_run_printed(call: Call, run_folder: Path) -> None:
-    """The summary is made from the run folder alone."""
-    shown = call("show", run_folder)
-    assert shown.code == 0
-    assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in shown.out
-    assert call("show", run_folder, "--json").json["run"]["status"] == "complete"
-
-
-@pytest.mark.parametrize("name", ["done", "small/done", "small/done/run.json"])
+@pytest.mark.parametrize("name", ["done", "small/done", "small/done/run.json", "latest"])
 def test_a_run_is_found_by_folder_or_name(call: Call, run_folder: Path, name: str) -> None:
-    """A path, the `run.json` in it, or a name below `runs`."""
+    """A path, the `run.json` in it, a name below `runs`, or the newest there; the folder alone is enough."""
     Path("runs").symlink_to(run_folder.parent)
-    assert call("show", name, "-q").code == 0
+    assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in call("show", name).out
+    assert call("show", name, "--json").json["run"]["status"] == "complete"
 
 
-def test_latest_is_the_newest_run_below_runs(call: Call, run_folder: Path) -> None:
-    """`latest` needs a folder `runs`; without one it says so."""
-    assert "there is no run below `runs`" in call("show", "latest").err
-    Path("runs").symlink_to(run_folder.parent)
-    assert "run runs/done\n" in call("show", "latest").out
-
-
-def test_a_folder_of_runs_is_not_a_run(call: Call, run_folder: Path) -> None:
-    """The newest run in it is suggested."""
-    refused = call("show", run_folder.parent)
-    assert refused.code == 2
-    assert f"the newest run in it is `{run_folder}`" in refused.err
-
-
-@pytest.mark.parametrize("sample", ["2", "000002"])
-def test_explain_shows_the_whole_way(call: Call, run_folder: Path, sample: str) -> None:
-    """Row, completion, verdict and why; a row number stands for the generated id."""
-    shown = call("explain", run_folder, sample)
-    assert shown.code == 0
-    assert shown.out.startswith("Sample 000002 in task small\n  --> ")
-    assert "rows.jsonl:2\n" in shown.out
-    assert "  question    two\n" in shown.out
-    assert "Completion  OK\n  | Answer: B\n" in shown.out
-    assert "Score by string_equals_mcqa  SCORED, not correct\n" in shown.out
-    assert "  validity_reason      PART_OF_A_WORD\n" in shown.out
-    assert "  why  INVALID: 'A' is only the beginning of a longer word or number\n" in shown.out
-
-
-def test_explain_shows_a_reply_without_text(call: Call, run_folder: Path) -> None:
-    """Null is said, not printed as an empty line."""
-    assert "Completion  NO_TEXT\n  no text\n" in call("explain", run_folder, "3").out
-
-
-def test_explain_as_json(call: Call, run_folder: Path) -> None:
-    """The same as plain values."""
-    (found,) = call("explain", run_folder, "4", "--json").json["samples"]
-    assert found["sample_id"] == "000004"
-    assert found["completion"] == "\x1b[31mB"
-    assert found["scores"]["string_equals_mcqa"]["metadata"]["validity_reason"] == "NOT_A_CHOICE"
-    assert found["scores"]["string_equals_mcqa"]["why"].startswith("INVALID")
-
-
-def test_an_unknown_sample_is_refused_with_near_ids(call: Call, run_folder: Path) -> None:
-    """E504 names ids that are near."""
-    refused = call("explain", run_folder, "44")
-    assert refused.code == 2
-    assert "error[E504]: there is no sample `44` in this run\n  = help: near it: `000004`" in refused.err
-
-
-def test_explain_still_works_when_the_dataset_is_gone(call: Call, project: Path, run_folder: Path) -> None:
-    """What the run folder holds is shown, with a warning that the rest is missing."""
-    (project / "rows.jsonl").unlink()
-    shown = call("explain", run_folder, "2")
-    assert shown.code == 0
-    assert "warning: the run's dataset cannot be opened again" in shown.out
-    assert "  validity_reason      PART_OF_A_WORD\n" in shown.out
-
-
-def test_a_failed_sample_is_explained_by_its_row(call: Call, project: Path) -> None:
-    """Why there is no score: the row's own error."""
-    rows = project / "rows.jsonl"
-    rows.write_text(
-        '{"answer": "A", "completion": "A"}\n{"answer": "E", "completion": "A"}\n', encoding="utf-8"
-    )
-    words = ("--dataset", rows, "--allow-failed", "1", "--out", "here")
-    assert call("score", project / "task.yaml", *words).code == 0
-    shown = call("explain", "here", "2").out
-    assert "FAILED\n  reason  BAD_TRUTH\n" in shown
-    assert "ground truth 'E' is not among the choices" in shown
-
-
-def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
-    """Path, status and time, then who answered, how many samples, and the main metric."""
-    shown = call("runs", run_folder.parent)
-    assert shown.code == 0
-    assert shown.out.startswith(f"{run_folder}  complete  20")
-    assert "  dataset completions  4 samples  Accuracy 25.00 % [4.56, 69.94]\n" in shown.out
-    (listed,) = call("runs", run_folder.parent, "--json").json["runs"]
-    assert listed["metric"] == "Accuracy"
-    assert listed["value"] == 0.25
-
-
-def test_runs_of_a_run_folder_is_that_run(call: Call, run_folder: Path) -> None:
-    """A run folder given by mistake is listed itself."""
-    assert call("runs", run_folder).out.startswith(str(run_folder))
-
-
-def test_an_unreadable_run_does_not_hide_the_others(call: Call, run_folder: Path) -> None:
-    """A damaged folder is listed as unreadable, with the reason."""
-    broken = run_folder.parent / "broken"
-    broken.mkdir()
-    (broken / "run.json").write_text("{", encoding="utf-8")
-    shown = call("runs", run_folder.parent)
-    assert shown.code == 0
-    assert f"{broken}  unreadable" in shown.out
-    assert f"{run_folder}  complete" in shown.out
-
-
-def test_runs_of_no_folder_is_an_error(call: Call) -> None:
-    """A folder that was named must be there."""
-    assert call("runs", "nowhere").err.startswith("error[E501]: `nowhere` is not a folder")
+def test_the_summary_as_markdown(call: Call, run_folder: Path) -> None:
+    """One page on stdout that begins with the name of the run; nothing else is said."""
+    shown = call("show", run_folder, "--format", "markdown")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("# Small: complete\n")
+    assert "| Accuracy | 25.00 % | [4.56, 69.94] | 4 |" in shown.out
 
 
 SEEN = [
-    ("B", "VALID", None),
-    ("B.", "VALID", None),
-    ("B) Paris", "VALID", None),
-    (" B", "VALID", None),
+    *((text, "VALID", None) for text in ("B", "B.", "B) Paris", " B")),
     ("Answer: B", "INVALID", "PART_OF_A_WORD"),
     ("Based on the text, B", "INVALID", "PART_OF_A_WORD"),
     ("A or B", "INVALID", "SEVERAL_CHOICES"),
@@ -145,53 +49,48 @@ SEEN = [
 
 
 def test_explain_shows_verdict_and_reason_of_every_kind(call: Call, project: Path) -> None:
-    """What the rule decides, and why, is visible for each completion."""
-    rows = "".join(json.dumps({"answer": "B", "completion": text}) + "\n" for text, _, _ in SEEN)
-    (project / "rows.jsonl").write_text(rows, encoding="utf-8")
-    words = ("--dataset", project / "rows.jsonl", "--out", "here")
-    assert call("score", project / "task.yaml", *words).code == 0
-    for number, (_, validity, reason) in enumerate(SEEN, start=1):
+    """What the rule decides, and why, is visible for each completion; a row number stands for its id."""
+    rows = write_rows(project / "rows.jsonl", [{"answer": "B", "completion": text} for text, _, _ in SEEN])
+    assert call("score", project / "task.yaml", "--dataset", rows, "--out", "here").code == 0
+    for number, (text, validity, reason) in enumerate(SEEN, start=1):
         shown = call("explain", "here", number).out
+        assert shown.startswith(f"Sample {number:06} in task small\n  --> ")
+        assert f"rows.jsonl:{number}\n" in shown
+        assert text is not None or "Completion  NO_TEXT\n  no text\n" in shown
         assert f"  completion_validity  {validity}\n" in shown
         assert f"  validity_reason      {reason or 'null'}\n" in shown
         assert f"  why  {validity}: " in shown
 
 
-def test_a_run_of_several_tasks_is_explained_in_each(call: Call) -> None:
-    """A sample that two tasks share is shown in both; `--task` picks one, and an export needs it."""
-    call("init", "quick")
-    file = Path("quick/run.yaml")
-    text = file.read_text(encoding="utf-8")
-    again = text[text.index("    - task_key: mcqa") :].replace(
-        "task_key: mcqa", "key: again\n      task_key: mcqa"
-    )
-    file.write_text(text.rstrip("\n") + "\n" + again, encoding="utf-8")
-    assert call("run", "quick", "--out", "here", "-q").code == 0
-    assert call("explain", "here", "1").out.count("Sample 000001 in task ") == 2
-    assert call("explain", "here", "1", "--task", "again").out.count("Sample 000001 in task ") == 1
-    assert "error[E504]: the run has no task `agian`" in call("explain", "here", "1", "--task", "agian").err
-    assert "error[E119]: the run has 2 tasks" in call("export", "here").err
-    assert len(call("export", "here", "--task", "again").out.splitlines()) == 125
+def test_explain_as_json(call: Call, project: Path, run_folder: Path) -> None:
+    """The same as plain values; what the run folder holds is there without the dataset, with a warning."""
+    (found,) = call("explain", run_folder, "4", "--json").json["samples"]
+    assert (found["sample_id"], found["completion"]) == ("000004", "\x1b[31mB")
+    score = found["scores"]["string_equals_mcqa"]
+    assert (score["metadata"]["validity_reason"], score["why"][:7]) == ("NOT_A_CHOICE", "INVALID")
+    (project / "rows.jsonl").unlink()
+    shown = call("explain", run_folder, "000002")
+    assert shown.code == 0
+    assert "warning: the run's dataset cannot be opened again" in shown.out
+    assert "  validity_reason      PART_OF_A_WORD\n" in shown.out
 
 
-def test_the_summary_as_markdown(call: Call, run_folder: Path) -> None:
-    """One page on stdout that begins with the name of the run; nothing else is said."""
-    shown = call("show", run_folder, "--format", "markdown")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.startswith("# Small: complete\n")
-    assert "| Accuracy | 25.00 % | [4.56, 69.94] | 4 |" in shown.out
+def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
+    """Path, status and time, then who answered; a run folder is that run, a damaged one hides no other."""
+    broken = run_folder.parent / "broken"
+    broken.mkdir()
+    (broken / "run.json").write_text("{", encoding="utf-8")
+    shown = call("runs", run_folder.parent)
+    assert shown.code == 0
+    assert f"{run_folder}  complete  20" in shown.out
+    assert "  dataset completions  4 samples  Accuracy 25.00 % [4.56, 69.94]\n" in shown.out
+    assert f"{broken}  unreadable" in shown.out
+    (listed,) = call("runs", run_folder, "--json").json["runs"]
+    assert (listed["metric"], listed["value"]) == ("Accuracy", 0.25)
 
 
-@pytest.mark.parametrize("other", [["--json"], ["--digits", "3"]])
-def test_markdown_is_one_form_at_a_time(call: Call, run_folder: Path, other: list[str]) -> None:
-    """What excludes each other is refused before anything is read."""
-    refused = call("show", run_folder, "--format", "markdown", *other)
-    assert refused.code == 2
-    assert f"`--format markdown` and `{other[0]}` exclude each other" in refused.err
-
-
-def test_a_run_of_two_tasks_says_of_which_its_number_is(call: Call, project: Path) -> None:
-    """The list has the number of the first task, by its name, and every model that answered."""
+def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
+    """The list has the number of the first, by its name; a sample is explained in both; export needs one."""
     task = (project / "task.yaml").read_text(encoding="utf-8")
     (project / "other.yaml").write_text(task.replace("key: small", "key: other"), encoding="utf-8")
     (project / "run.yaml").write_text(
@@ -204,5 +103,127 @@ def test_a_run_of_two_tasks_says_of_which_its_number_is(call: Call, project: Pat
         encoding="utf-8",
     )
     assert call("run", project, "--out", "runs/both").code == 0
-    shown = call("runs").out
-    assert "dataset completions  8 samples  small: Accuracy 25.00 % [4.56, 69.94] and 1 more task\n" in shown
+    listed = "dataset completions  8 samples  small: Accuracy 25.00 % [4.56, 69.94] and 1 more task\n"
+    assert listed in call("runs").out
+    assert call("explain", "both", "1").out.count("Sample 000001 in task ") == 2
+    assert call("explain", "both", "1", "--task", "other").out.count("Sample 000001 in task ") == 1
+    assert "error[E504]: the run has no task `othr`" in call("explain", "both", "1", "--task", "othr").err
+    assert "error[E119]: the run has 2 tasks" in call("export", "both").err
+    assert len(call("export", "both", "--task", "other").out.splitlines()) == 4
+
+
+def test_parquet_keeps_types(call: Call, run_folder: Path) -> None:
+    """Numbers stay numbers, lists stay lists, a null of CSV is an empty cell; `--json` counts the rows."""
+    empty = list(csv.DictReader(call("export", run_folder, "--to", "csv").out.splitlines()))[2]
+    assert (empty["completion"], empty["completion_status"]) == ("", "NO_TEXT")
+    words = ("export", run_folder, "--to", "parquet", "-o", "rows.parquet")
+    assert call(*words).err == "4 rows written to rows.parquet\n"
+    table = pl.read_parquet("rows.parquet")
+    assert table["scores.string_equals_mcqa.values.is_correct"].to_list() == [1.0, 0.0, 0.0, 0.0]
+    assert table.schema["scores.string_equals_mcqa.metadata.choices"] == pl.List(pl.String)
+    assert call(*words, "--json").json == {"export": {"file": "rows.parquet", "form": "parquet", "rows": 4}}
+
+
+def test_a_changed_dataset_cannot_be_exported(call: Call, project: Path, run_folder: Path) -> None:
+    """E505: rows that were not scored are never put beside scores."""
+    write_rows(project / "rows.jsonl", [{"answer": "A", "completion": "A"}] * 4)
+    assert "error[E505]" in call("export", run_folder).err
+
+
+def test_numbers_that_json_lacks_become_null(call: Call, project: Path) -> None:
+    """A NaN in a Parquet dataset is null in every form."""
+    table = pl.DataFrame({"answer": ["A"], "completion": ["A"], "weight": [float("nan")]})
+    table.write_parquet("rows.parquet")
+    assert call("score", project / "task.yaml", "--dataset", "rows.parquet", "--out", "here").code == 0
+    assert json.loads(call("export", "here").out)["sample"]["weight"] is None
+    assert "NaN" not in call("export", "here", "--to", "csv").out
+
+
+def test_csv_holds_no_formula_unless_raw(call: Call, project: Path) -> None:
+    """A text that begins like a formula has an apostrophe in front, in a file too; `--raw` has all as is."""
+    formula = {"question": "=1+1", "answer": "A", "completion": '=HYPERLINK("http://x")', "a;=b": 1}
+    rows = write_rows(project / "f.jsonl", [formula, {"question": "-5", "answer": "B", "completion": "- B"}])
+    assert call("score", project / "task.yaml", "--dataset", rows, "--out", "run").code == 0
+    printed = call("export", "run", "--to", "csv").out
+    guarded = list(csv.DictReader(printed.splitlines()))
+    assert [row["completion"] for row in guarded] == ['\'=HYPERLINK("http://x")', "'- B"]
+    assert [row["sample.question"] for row in guarded] == ["'=1+1", "-5"]
+    assert call("export", "run", "--to", "csv", "-o", "rows.csv").code == 0
+    assert Path("rows.csv").read_text(encoding="utf-8") == printed
+    raw = list(csv.DictReader(call("export", "run", "--to", "csv", "--raw").out.splitlines()))
+    assert [row["completion"] for row in raw] == ['=HYPERLINK("http://x")', "- B"]
+    assert ("sample.a;'=b" in guarded[0], "sample.a;=b" in raw[0]) == (True, True)
+
+
+@pytest.mark.parametrize(("form", "shown"), [("csv", "\\x1b[31mB"), ("jsonl", "\\u001b[31mB")])
+def test_a_terminal_is_not_commanded_by_rows(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, form: str, shown: str
+) -> None:
+    """On a terminal hidden characters are written out; a pipe gets them as they are."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    assert main(["export", str(run_folder), "--to", form]) == 0
+    assert shown in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "arrow"])
+def test_a_table_may_have_thousands_of_columns(call: Call, project: Path, form: str) -> None:
+    """2,500 columns are read from any format, and written as CSV with all their cells."""
+    names = [f"c{number}" for number in range(2500)]
+    plain = {"question": "q", "answer": "A", "completion": "A"}
+    table = pl.DataFrame([plain | {name: f"={row}{name}" for name in names} for row in range(2)])
+    getattr(table, f"write_{({'jsonl': 'ndjson', 'arrow': 'ipc'}).get(form, form)}")(f"wide.{form}")
+    assert call("score", project / "task.yaml", "--dataset", f"wide.{form}", "--out", "wide").code == 0
+    done = call("export", "wide", "--to", "csv", "-o", "out.csv")
+    assert done.code == 0, done.err
+    told = pl.read_csv("out.csv", infer_schema=False).select(f"sample.{name}" for name in names)
+    assert told.rows() == [tuple(f"'={row}{name}" for name in names) for row in range(2)]
+
+
+def read_overview(path: str) -> dict[str, Any]:
+    """Return the first block of a report."""
+    text = Path(path).read_text(encoding="utf-8")
+    found = re.search(r'id="ak-overview">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    overview: dict[str, Any] = json.loads(found[1])
+    return overview
+
+
+def test_a_report_is_named_after_its_run(call: Call, run_folder: Path) -> None:
+    """It lies in the current folder; stderr says how large it is, `--json` what is in it; `-q` nothing."""
+    done = call("report", run_folder)
+    assert (done.code, done.out) == (0, "")
+    assert re.fullmatch(r"done\.html: \d+ kB, 4 rows embedded\n", done.err)
+    assert read_overview("done.html")["runs"][0]["label"] == "done"
+    told = call("report", run_folder, "--max-samples", "2", "--json").json["report"]
+    size = Path("done.html").stat().st_size
+    assert told == {"file": "done.html", "bytes": size, "runs": 1, "rows": 4, "embedded": 2}
+    Path("x.html").write_text("old", encoding="utf-8")
+    quiet = call("report", run_folder, "-o", "x.html", "--title", "Mine", "-q")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+    assert read_overview("x.html")["title"] == "Mine"
+    assert not list(Path().glob(".x.html*"))
+
+
+def test_a_baseline_is_in_the_report(call: Call, words: tuple[str, ...], run_folder: Path) -> None:
+    """Several runs make `comparison.html`; each is held against the baseline."""
+    assert call("score", *words, "--out", "new").code == 0
+    assert call("report", "new", "--baseline", run_folder).code == 0
+    overview = read_overview("comparison.html")
+    assert [run["label"] for run in overview["runs"]] == ["new", "done"]
+    assert [pair["second"] for pair in overview["comparison"]["tasks"][0]["pairs"]] == ["r1"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+def test_a_viewer_prints_its_address_and_ctrl_c_ends_it(run_folder: Path) -> None:
+    """Stdout has the address and nothing else; the page is there; ending it is no failure."""
+    with start("view", run_folder) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        with urllib.request.urlopen(url, timeout=300) as answer:  # noqa: S310 - the address that was printed
+            assert answer.status == 200
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, err) == (0, "", "Ctrl-C ends it\nended\n")
+    assert url.startswith("http://127.0.0.1:")

@@ -1,163 +1,285 @@
+"""Laws of `run`, `score`, `check`, `resume` and `rescore` where no model is asked."""
+
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from answerkey.runs import load_run
+from answerkey.evaluate import runner
+from answerkey.runs import load_run, reopen_run
 
-Call = Callable[..., Any]
+from .conftest import TASK, Call, write_rows
+
+Words = tuple[str, ...]
 COUNTS = {"samples": 4, "scored": 4, "valid": 1, "invalid": 3, "refused": 0, "failed": 0, "errors": 0}
 
 
-def words(project: Path, *more: str) -> tuple[str, ...]:
-    """Return the arguments that score the small project."""
-    return (str(project / "task.yaml"), "--dataset", str(project / "rows.jsonl"), *more)
-
-
-def test_score_prints_the_summary_and_where_the_run_lies(call: Call, project: Path) -> None:
-    """The summary is data on stdout; what to try next is talk on stderr."""
-    done = call("score", *words(project, "--out", "here"))
+def test_score_prints_the_summary_and_where_the_run_lies(call: Call, words: Words) -> None:
+    """The summary is data on stdout, without what a terminal would obey; what to try next is on stderr."""
+    done = call("score", *words, "--out", "here")
     assert done.code == 0
     assert "run here\n" in done.out
     assert "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in done.out
     assert (
         "  4 samples = 4 scored + 0 failed + 0 errors; scored = 1 valid + 3 invalid (refused 0)\n" in done.out
     )
+    assert "\x1b" not in done.out
     assert done.err.startswith("Next\n  answerkey explain here 000002")
 
 
-def test_the_default_folder_is_below_runs(call: Call, project: Path) -> None:
-    """Without `--out` the run lies in `runs/<time>-<key>`."""
-    path = call("score", *words(project, "--json")).json["run"]["path"]
-    assert path.startswith("runs/")
-    assert path.endswith("-small")
-
-
-def test_json_is_the_documented_object(call: Call, project: Path) -> None:
-    """`run --json` has the run, the counts and every metric."""
-    described = call("run", *words(project, "--out", "here", "--json")).json
-    assert described["run"]["path"] == "here"
+def test_json_is_the_documented_object(call: Call, words: Words) -> None:
+    """`run --json` has the run, below `runs` without `--out`, the counts and every metric."""
+    described = call("run", *words, "--json").json
+    assert described["run"]["path"].startswith("runs/")
+    assert described["run"]["path"].endswith("-small")
     assert described["run"]["status"] == "complete"
-    assert described["tasks"][0]["key"] == "small"
-    assert described["tasks"][0]["counts"] == COUNTS
-    metric = described["tasks"][0]["metrics"][0]
-    assert metric["name"] == "Accuracy"
-    assert metric["value"] == 0.25
-    assert metric["n"] == 4
+    (task,) = described["tasks"]
+    assert (task["key"], task["counts"]) == ("small", COUNTS)
+    metric = task["metrics"][0]
+    assert (metric["name"], metric["value"], metric["n"]) == ("Accuracy", 0.25, 4)
     assert metric["interval"] == pytest.approx([0.045587, 0.699358], abs=1e-6)
 
 
-def test_control_characters_of_a_completion_are_written_out(call: Call, project: Path) -> None:
-    """A completion cannot colour the terminal."""
-    printed = call("score", *words(project)).out
-    assert "\x1b" not in printed
-
-
-def test_completions_may_come_from_a_file(call: Call, project: Path) -> None:
+def test_completions_may_come_from_a_file(call: Call, words: Words) -> None:
     """`--completions` wins over the dataset's own column."""
-    (project / "said.csv").write_text("completion\nA\nB\nC\nC\n", encoding="utf-8")
-    done = call("score", *words(project, "--completions", str(project / "said.csv"), "--json"))
+    Path("said.csv").write_text("completion\nA\nB\nC\nC\n", encoding="utf-8")
+    done = call("score", *words, "--completions", "said.csv", "--json")
     assert done.json["tasks"][0]["metrics"][0]["value"] == 1.0
 
 
-def test_an_existing_folder_is_not_overwritten(call: Call, project: Path, run_folder: Path) -> None:
-    """`--out` names a new or empty folder."""
-    assert call("score", *words(project, "--out", str(run_folder))).err.startswith("error[E502]")
-
-
-def test_score_asks_no_model(call: Call) -> None:
-    """A task with a solver needs completions; its model is not asked in their place."""
-    call("init", "quick")
-    refused = call("score", "quick")
-    assert refused.code == 2
-    assert "error[E119]: task `mcqa` asks a model, and `score` asks none" in refused.err
-
-
-def test_rows_that_the_dataset_got_wrong_stop_the_run(call: Call, project: Path) -> None:
-    """Without `--allow-failed` nothing is run; with it they are FAILED and listed."""
+def test_rows_that_the_dataset_got_wrong_stop_the_run(call: Call, project: Path, words: Words) -> None:
+    """Without `--allow-failed` nothing is run; with it they are FAILED, listed and explained."""
     rows = project / "rows.jsonl"
     rows.write_text(
-        rows.read_text(encoding="utf-8").replace('"C", "completion": null', '"E", "completion": null')
+        rows.read_text(encoding="utf-8").replace('"C", "completion": null', '"E", "completion": ""')
     )
-    refused = call("score", *words(project, "--out", "here"))
-    assert refused.code == 2
-    assert "error[E204]" in refused.err
-    assert not Path("here").exists()
-    allowed = call("score", *words(project, "--out", "here", "--allow-failed", "25%"))
+    refused = call("score", *words, "--out", "here")
+    assert (refused.code, "error[E204]" in refused.err, Path("here").exists()) == (2, True, False)
+    allowed = call("score", *words, "--out", "here", "--allow-failed", "25%")
     assert allowed.code == 0
     assert "4 samples = 3 scored + 1 failed + 0 errors" in allowed.out
     assert "  failed    BAD_TRUTH      1  000003\n" in allowed.out
+    shown = call("explain", "here", "3").out
+    assert "FAILED\n  reason  BAD_TRUTH\n" in shown
+    assert "ground truth 'E' is not among the choices" in shown
 
 
-def test_several_models_are_compared(call: Call) -> None:
-    """One run each, in folders below `--out`, then a table; JSON has them under `runs`."""
-    call("init", "quick")
-    models = ("--model", "builtin/longest", "--model", "builtin/constant?choice=A")
-    done = call("run", "quick", *models, "--out", "both")
-    assert done.code == 0
-    assert sorted(path.name for path in Path("both").iterdir()) == [
-        "1-builtin-longest",
-        "2-builtin-constant-choice-A",
-    ]
-    table = done.out.split("Comparison\n")[1]
-    assert "  mcqa: MCQA Accuracy\n" in table
-    assert "  builtin/longest " in table
-    told = call("run", "quick", *models, "--json").json
-    assert [one["tasks"][0]["model"]["name"] for one in told["runs"]] == [
-        "builtin/longest",
-        "builtin/constant?choice=A",
-    ]
-
-
-@pytest.mark.parametrize("name", ["builtin/longst", "openai/gpt-4.1-nano", "my-modle"])
-def test_a_model_that_cannot_be_asked_is_found_before_any_is(call: Call, name: str) -> None:
-    """With several models all names are looked at first."""
-    call("init", "quick")
-    refused = call("run", "quick", "--model", "builtin/longest", "--model", name, "--out", "both")
-    assert refused.code == 2
-    assert f"`{name}`" in refused.err
-    assert not Path("both").exists()
-
-
-def test_a_dry_run_writes_nothing(call: Call) -> None:
-    """It shows calls, tokens and the first prompt."""
-    call("init", "quick")
-    shown = call("run", "quick", "--dry-run")
-    assert shown.code == 0
-    assert "  calls          125\n" in shown.out
-    assert "  | What is three quarters as a percentage?\n" in shown.out
-    assert not Path("runs").exists()
-    assert call("run", "quick", "--dry-run", "--json").json["dry_run"]["tasks"][0]["calls"] == 125
-
-
-def test_an_incomplete_run_exits_with_three(call: Call, project: Path) -> None:
+def test_an_incomplete_run_exits_with_three(call: Call, project: Path, words: Words) -> None:
     """Calls that failed for good make the run incomplete; no percentage is printed."""
-    rows = (
-        '{"answer": "A", "completion": "A"}\n'
-        '{"answer": "B", "completion": null, "completion_status": "ERROR"}\n'
-    )
-    (project / "rows.jsonl").write_text(rows, encoding="utf-8")
-    done = call("score", *words(project, "--out", "here"))
-    assert done.code == 3
+    failed = {"answer": "B", "completion": None, "completion_status": "ERROR"}
+    write_rows(project / "rows.jsonl", [{"answer": "A", "completion": "A"}, failed])
+    done = call("score", *words, "--out", "here")
+    assert (done.code, " %" in done.out) == (3, False)
     assert "INCOMPLETE: 1 of 2 samples got no completion" in done.out
-    assert " %" not in done.out
     assert load_run("here").status == "incomplete"
 
 
 @pytest.mark.parametrize("option", [("--max-cost", "1"), ("--max-calls", "0"), ("--stop-on-nonsense",)])
-def test_limits_concern_live_models_alone(call: Call, project: Path, option: tuple[str, ...]) -> None:
+def test_limits_concern_live_models_alone(call: Call, words: Words, option: Words) -> None:
     """Where nothing is asked there is nothing to limit."""
-    assert call("run", *words(project, *option)).code == 0
+    assert call("run", *words, *option).code == 0
 
 
 def test_the_engine_ray_is_refused_where_it_is_not_installed(
-    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E601 says what to install."""
     monkeypatch.setattr("answerkey.engines.ray_engine.find_spec", lambda _: None)
-    found = call("run", *words(project, "--engine", "ray")).err
-    assert "error[E601]" in found
-    assert "pip install ray==" in found
+    found = call("run", *words, "--engine", "ray").err
+    assert ("error[E601]" in found, "pip install ray==" in found) == (True, True)
+
+
+@pytest.fixture
+def quick(call: Call) -> str:
+    """Return the project of `init`, which asks a model."""
+    assert call("init", "quick").code == 0
+    return "quick"
+
+
+def test_score_asks_no_model(call: Call, quick: str) -> None:
+    """A task with a solver needs completions; its model is not asked in their place."""
+    refused = call("score", quick)
+    assert refused.code == 2
+    assert "error[E119]: task `mcqa` asks a model, and `score` asks none" in refused.err
+
+
+def test_several_models_are_compared(call: Call, quick: str) -> None:
+    """One run each, in folders below `--out`, then a table; JSON has them under `runs`."""
+    names = ["builtin/longest", "builtin/constant?choice=A"]
+    models = [word for name in names for word in ("--model", name)]
+    done = call("run", quick, *models, "--out", "both")
+    assert done.code == 0
+    assert {path.name for path in Path("both").iterdir()} == {
+        "1-builtin-longest",
+        "2-builtin-constant-choice-A",
+    }
+    table = done.out.split("Comparison\n")[1]
+    assert ("  mcqa: MCQA Accuracy\n" in table, "  builtin/longest " in table) == (True, True)
+    told = call("run", quick, *models, "--json").json
+    assert [one["tasks"][0]["model"]["name"] for one in told["runs"]] == names
+
+
+@pytest.mark.parametrize("name", ["builtin/longst", "openai/gpt-4.1-nano", "my-modle"])
+def test_a_model_that_cannot_be_asked_is_found_before_any_is(call: Call, quick: str, name: str) -> None:
+    """With several models all names are looked at first."""
+    refused = call("run", quick, "--model", "builtin/longest", "--model", name, "--out", "both")
+    assert (refused.code, f"`{name}`" in refused.err, Path("both").exists()) == (2, True, False)
+
+
+def test_a_dry_run_writes_nothing(call: Call, quick: str) -> None:
+    """It shows calls, tokens and the first prompt."""
+    shown = call("run", quick, "--dry-run")
+    assert shown.code == 0
+    assert "  calls          125\n" in shown.out
+    assert "  | What is three quarters as a percentage?\n" in shown.out
+    assert not Path("runs").exists()
+    assert call("run", quick, "--dry-run", "--json").json["dry_run"]["tasks"][0]["calls"] == 125
+
+
+def test_a_good_project_is_said_to_be_good(call: Call, words: Words) -> None:
+    """Exit code 0 and one line; or one object, with the plan."""
+    checked = call("check", *words)
+    assert (checked.code, checked.out) == (0, "good: 0 errors, 0 warnings; 1 task, 4 rows checked\n")
+    told = call("check", *words, "--json").json["check"]
+    assert (told["good"], told["tasks"][0]["rows"]) == (True, 4)
+
+
+def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words) -> None:
+    """Exit code 2; each error has its place."""
+    spoiled = TASK.replace("description", "descripion").replace(
+        "key: small", "key: small\nlong_description: x"
+    )
+    (project / "task.yaml").write_text(spoiled, encoding="utf-8")
+    checked = call("check", *words)
+    assert checked.code == 2
+    assert "error[E107]: unknown key `descripion`" in checked.out
+    assert "error[E108]: `description` is missing" in checked.out
+    assert "task.yaml:4:1" in checked.out
+    (project / "task.yaml").write_text(TASK, encoding="utf-8")
+    write_rows(project / "rows.jsonl", [{"answer": "E", "completion": "A"}])
+    bad = call("check", *words, "--json")
+    assert (bad.code, [one["code"] for one in bad.json["errors"]]) == (2, ["E204"])
+
+
+def test_several_files_are_checked_one_by_one(call: Call, quick: str) -> None:
+    """As a hook does before a commit; the worst of them decides."""
+    Path("bad").mkdir()
+    Path("bad/run.yaml").write_text("tasks: 5\n")
+    files = (f"{quick}/run.yaml", "bad/run.yaml")
+    both = call("check", *files)
+    assert (both.code, both.out.splitlines()[0], "bad/run.yaml" in both.out) == (2, files[0], True)
+    told = call("check", *files, "--json").json["checks"]
+    assert [one["check"]["good"] for one in told] == [True, False]
+
+
+def test_plan_says_why_a_template_goes_row_by_row(call: Call, project: Path) -> None:
+    """Filters of the dataset are planned as well."""
+    source = "{{ sample.get('answer') }}"
+    (project / "task.yaml").write_text(TASK.replace("{{ sample.answer }}", source), encoding="utf-8")
+    (project / "rows.yaml").write_text(
+        "key: rows\ndisplay_name: Rows\nsource:\n  type: local\n  file_path: rows.jsonl\n"
+        "  filters:\n    - {op: exists, expression: sample.answer | trim}\n",
+        encoding="utf-8",
+    )
+    files = (str(project / "task.yaml"), "--dataset", str(project / "rows.yaml"))
+    printed = call("check", *files, "--plan").out
+    assert "    plan      row by row: it uses the row as a whole\n" in printed
+    assert "  dataset rows.filters.0.expression\n" in printed
+    assert "    plan      column expression `answer`\n" in printed
+    templates = call("check", *files, "--json").json["check"]["tasks"][0]["templates"]
+    why = "it uses the row as a whole"
+    plan = {"kind": "rows", "reads": ["sample"], "why": why, "text": f"row by row: {why}"}
+    assert [one["plan"] for one in templates if one["template"] == source] == [plan]
+
+
+@pytest.mark.parametrize(
+    ("source", "printed"),
+    [
+        (
+            "{{ sample.answer or (sample.keys() | list | first) or sample.values | first }}",
+            "  {{ sample.answer or (sample.keys() | list | f…\n    plan      row by row: it uses the row",
+        ),
+        (
+            "{{ sample.answer or sample.values | first }}",
+            "there is no column `values`, which\n              leaves the method of the row\n",
+        ),
+    ],
+)
+def test_plan_is_told_in_full_on_a_narrow_terminal(
+    call: Call, project: Path, words: Words, monkeypatch: pytest.MonkeyPatch, source: str, printed: str
+) -> None:
+    """The template is cut, its plan is broken into lines."""
+    monkeypatch.setenv("COLUMNS", "60")
+    (project / "task.yaml").write_text(TASK.replace("{{ sample.answer }}", source), encoding="utf-8")
+    assert printed in call("check", *words, "--plan").out
+
+
+@pytest.fixture
+def stopped(run_folder: Path) -> Path:
+    """Return a run that is there but for its end."""
+    manifest = json.loads((run_folder / "run.json").read_text())
+    (run_folder / "run.json").write_text(json.dumps({**manifest, "status": "running"}))
+    return run_folder
+
+
+def test_resume_finishes_a_run_and_prints_its_summary(call: Call, stopped: Path) -> None:
+    """The summary is that of `run`; a complete run is shown, and that is no failure."""
+    done = call("resume", stopped)
+    assert (done.code, "  Accuracy  25.00 %  [4.56, 69.94]  4\n" in done.out) == (0, True)
+    again = call("resume", stopped)
+    assert again.code == 0
+    assert again.err.startswith("the run is complete: there is nothing to go on with\n")
+    assert "25.00 %" in again.out
+
+
+def test_resume_finds_runs_by_name(call: Call, stopped: Path) -> None:
+    """A name below `runs` and `latest` will do."""
+    Path("runs").mkdir()
+    stopped.rename("runs/half")
+    found = call("resume", "half", "--json").json["run"]
+    assert (found["path"], found["status"]) == ("runs/half", "complete")
+    assert call("resume", "latest").code == 0
+
+
+def test_a_run_without_run_json_starts_again(call: Call) -> None:
+    """E507 says how."""
+    Path("half/tasks").mkdir(parents=True)
+    refused = call("resume", "half")
+    assert refused.code == 2
+    assert refused.err.startswith("error[E507]: `half` stopped before its `run.json` was written")
+    assert "start again with `answerkey run`" in refused.err
+
+
+def test_a_run_in_use_is_refused(call: Call, stopped: Path) -> None:
+    """E506 names the process."""
+    with reopen_run(stopped):
+        refused = call("resume", stopped)
+    assert refused.code == 2
+    assert refused.err.startswith(f"error[E506]: `{stopped}` is in use by process ")
+
+
+def test_an_interrupted_command_says_how_to_go_on(
+    call: Call, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends with exit code 130 and the command that goes on."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "run_task", stop)
+        done = call("score", *words, "--out", "half", "--copy")
+    assert done.code == 130
+    assert done.err.endswith("interrupted\nto go on where it stopped: answerkey resume half\n")
+    assert call("resume", "half").code == 0
+
+
+def test_rescore_makes_a_new_run(call: Call, project: Path, run_folder: Path) -> None:
+    """A changed task file gives other numbers for the same completions."""
+    (project / "task.yaml").write_text(TASK.replace('"{{ sample.answer }}"', "B"))
+    done = call("rescore", run_folder, project / "task.yaml", "--out", "again", "--json").json
+    assert (done["run"]["path"], done["tasks"][0]["metrics"][0]["value"]) == ("again", 0.0)
+    same = call("rescore", run_folder, "--out", "same", "--json").json
+    assert same["tasks"][0]["metrics"][0]["value"] == 0.25

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Call = Callable[..., Any]
+from .conftest import Call, write_rows
+
 LETTERS = ["A", "B", "C"]
 OPTIONS = [["Paris", "New York", "Łódź"], ['the "old" one', "x < y & z", "a hundred and fifty years ago"]]
 WARNING = "the prompt of task `t` shows no options"
@@ -23,8 +23,13 @@ def check(call: Call, folder: Path, prompt: str, rows: list[dict[str, Any]], **s
     definition = {"solver": {"type": "single_turn_solver", **solver}, "scorers": [mcqa]}
     task = {"key": "t", "display_name": "T", "description": "D", "definition": definition}
     (folder / "task.yaml").write_text(json.dumps(task))
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = (folder / "task.yaml", "--dataset", folder / "rows.jsonl", "--model", "builtin/random")
+    words = (
+        folder / "task.yaml",
+        "--dataset",
+        write_rows(folder / "rows.jsonl", rows),
+        "--model",
+        "builtin/random",
+    )
     done = call("check", *words)
     assert done.code == 0
     ran = call("run", *words, "--json")
@@ -32,7 +37,7 @@ def check(call: Call, folder: Path, prompt: str, rows: list[dict[str, Any]], **s
     return " ".join((done.out + done.err).split())
 
 
-def write_rows(**more: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any columns
+def make_rows(**more: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any columns
     """Return two rows with options."""
     return [
         {"question": f"Which of them, number {n}?", "options": one, **more} for n, one in enumerate(OPTIONS)
@@ -42,7 +47,7 @@ def write_rows(**more: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any colum
 @pytest.mark.parametrize("column", ["options", "choices", "answers"])
 def test_a_prompt_without_options_is_warned_about(call: Call, tmp_path: Path, column: str) -> None:
     """With the place and an example; options are those of a column, or those that the scorer names."""
-    rows = [{"question": row["question"], column: row["options"]} for row in write_rows()]
+    rows = [{"question": row["question"], column: row["options"]} for row in make_rows()]
     named = {"options": "{{ sample.answers }}"} if column == "answers" else {}
     said = check(call, tmp_path, "{{ sample.question }} Answer with A, B or C.", rows, **named)
     assert (
@@ -66,12 +71,12 @@ def test_a_prompt_without_options_is_warned_about(call: Call, tmp_path: Path, co
 )
 def test_options_may_be_shown_in_any_form(call: Call, tmp_path: Path, shown: str) -> None:
     """What counts is the rendered text, not how the template came to it."""
-    assert WARNING not in check(call, tmp_path, "{{ sample.question }}\n" + shown, write_rows())
+    assert WARNING not in check(call, tmp_path, "{{ sample.question }}\n" + shown, make_rows())
 
 
 def test_options_in_the_question_are_shown(call: Call, tmp_path: Path) -> None:
     """A question that lists its options itself needs no more; one row that does is enough."""
-    rows = write_rows()
+    rows = make_rows()
     rows[1]["question"] = "A) the 'old' one B) x < y & z"
     assert WARNING not in check(call, tmp_path, "{{ sample.question }}", rows)
 
@@ -93,12 +98,6 @@ def test_a_word_within_another_is_not_the_option(call: Call, tmp_path: Path) -> 
 
 def test_recorded_completions_need_no_prompt(call: Call, tmp_path: Path) -> None:
     """Nothing is said of a prompt that is not sent."""
-    check(call, tmp_path, "{{ sample.question }}", write_rows(completion="A"))
-    words = (
-        tmp_path / "task.yaml",
-        "--dataset",
-        tmp_path / "rows.jsonl",
-        "--completion-column",
-        "completion",
-    )
+    check(call, tmp_path, "{{ sample.question }}", make_rows(completion="A"))
+    words = ("task.yaml", "--dataset", "rows.jsonl", "--completion-column", "completion")
     assert WARNING not in call("check", *words).out

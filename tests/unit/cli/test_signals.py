@@ -9,7 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,10 @@ import pytest
 
 from answerkey.testing import TestServer
 
-Call = Callable[..., Any]
+from .conftest import QUIZ, SCORER, Call
+from .conftest import start as start_process
+
 SECONDS = 60
-PROMPT = [{"role": "user", "content": "{{ sample.question }}"}]
-SOLVER = {
-    "type": "single_turn_solver",
-    "input_builder": {"type": "chat_completion", "input_messages": PROMPT},
-}
-SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
-TASK = {
-    "key": "quiz",
-    "display_name": "Quiz",
-    "description": "Questions.",
-    "definition": {"solver": SOLVER, "scorers": [SCORER]},
-}
 #: A shell that starts tests in the background has them ignore Ctrl-C.
 SET_FREE = "import os, signal, sys; [signal.signal(one, signal.SIG_DFL) for one in (1, 2, 15)]; "
 FREE = (sys.executable, "-c", f"{SET_FREE}os.execv(sys.argv[1], sys.argv[1:])")
@@ -39,26 +29,14 @@ ENDS |= {signal.SIGHUP: "interrupted by SIGHUP"}
 
 
 @pytest.fixture
-def server() -> Iterator[TestServer]:
-    """Return a server that answers always the same."""
-    with TestServer("A") as running:
-        yield running
-
-
-@pytest.fixture
-def words(tmp_path: Path, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the arguments of a run of 120 questions, with caches of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    Path("task.yaml").write_text(json.dumps(TASK))
-    rows = [{"question": f"question {number}?", "answer": "AB"[number % 2]} for number in range(120)]
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return ["run", "task.yaml", "--dataset", "rows.jsonl", "--model", f"{server.url}#m", "--out", "half"]
+def words(quiz: list[str]) -> list[str]:
+    """Return the arguments of a run of 120 questions."""
+    return ["run", *quiz, "--out", "half"]
 
 
 def start(*words: object, before: Sequence[str] = FREE) -> subprocess.Popen[str]:
     """Start a command in a process of its own, which hears every signal."""
-    command = [*before, sys.executable, "-m", "answerkey", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return start_process(*words, before=before)
 
 
 def wait_until(is_so: Callable[[], object], process: subprocess.Popen[Any]) -> None:
@@ -109,43 +87,36 @@ def hang_half(server: TestServer) -> None:
     server.change(faults={"hang": 0.5}, faulty_attempts=None)
 
 
-def test_calls_that_hang_are_cut_off(call: Call, server: TestServer, words: list[str]) -> None:
-    """The run says at once that it stopped; what was answered is kept, and the command ends by itself."""
-    hang_half(server)
-    with start(*words) as process:
-        wait_until(lambda: server.asked.answered >= 5 and server.asked.at_once >= 5, process)
-        process.send_signal(signal.SIGTERM)
-        wait_until(lambda: read_status() == "incomplete", process)
-        assert process.poll() is None
-        _, said = process.communicate(timeout=SECONDS)
-    assert process.returncode == 143
-    assert said.endswith("interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n")
-    answered = server.asked.answered
-    kept = json.loads(Path("half/run.json").read_text())["tasks"][0]["calls"]["solve"]["calls"]
-    assert kept == answered
-    server.change(faults={})
-    server.forget()
-    assert call("resume", "half").code == 0
-    assert server.asked.total == 120 - kept
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_calls_that_hang_are_cut_off(
+    call: Call, server: TestServer, words: list[str], *, is_repeated: bool
+) -> None:
+    """The run says at once that it stopped, keeps what was answered, and ends by itself.
 
-
-def test_a_second_signal_ends_at_once(call: Call, server: TestServer, words: list[str]) -> None:
-    """Calls under way are not waited for, and nothing more is said; the run can be gone on with."""
+    A second signal ends the command at once, without a word.
+    """
     hang_half(server)
     with start(*words, "--json") as process:
         wait_until(lambda: server.asked.answered >= 5 and server.asked.at_once >= 5, process)
         process.send_signal(signal.SIGTERM)
         wait_until(lambda: read_status() == "incomplete", process)
-        process.send_signal(signal.SIGINT)
+        assert process.poll() is None
+        if is_repeated:
+            process.send_signal(signal.SIGINT)
         out, said = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130
-    assert (out, "interrupted" in said) == ("", False)
-    kept = server.asked.answered
+    answered = server.asked.answered
+    if is_repeated:
+        assert (process.returncode, out, "interrupted" in said) == (130, "", False)
+    else:
+        assert (process.returncode, json.loads(out)["resume"]) == (143, "answerkey resume half")
+        assert said.endswith("interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n")
+        calls = json.loads(Path("half/run.json").read_text())["tasks"][0]["calls"]["solve"]["calls"]
+        assert calls == answered
     server.change(faults={})
     server.forget()
     assert call("resume", "half").code == 0
-    # What was on its way at that moment may be asked again.
-    assert 120 - kept <= server.asked.total <= 120 - kept + 8
+    # What was on its way when the command was ended may be asked again.
+    assert 0 <= server.asked.total - (120 - answered) <= (8 if is_repeated else 0)
 
 
 def test_a_signal_that_was_ignored_before_stays_ignored(server: TestServer, words: list[str]) -> None:
@@ -201,7 +172,7 @@ def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
 def test_a_recorded_run_that_is_ended_can_be_resumed(call: Call) -> None:
     """Exit code, one JSON object, no traceback; `resume` gives the numbers of a run that was not ended."""
     rows = "".join(f'{{"question": "q", "answer": "A", "completion": "{"AB"[n % 2]}"}}\n' for n in range(2))
-    Path("task.yaml").write_text(json.dumps(TASK | {"definition": {"scorers": [SCORER]}}))
+    Path("task.yaml").write_text(json.dumps(QUIZ | {"definition": {"scorers": [SCORER]}}))
     Path("rows.jsonl").write_text(rows * 300_000)
     with start("score", "task.yaml", "--dataset", "rows.jsonl", "--out", "half", "--json") as process:
         wait_until(lambda: any(Path("half").rglob("part-*.parquet")), process)
@@ -248,8 +219,9 @@ def test_a_viewer_ends_with_a_signal(run_folder: Path, how: signal.Signals) -> N
         process.send_signal(how)
         rest, said = process.communicate(timeout=SECONDS)
     assert process.returncode == (0 if how == signal.SIGINT else 128 + how)
-    assert set(json.loads(first + rest)) == {"view"}
-    assert "Traceback" not in said
+    told = json.loads(first + rest)["view"]
+    assert told["url"].startswith(f"http://127.0.0.1:{told['port']}/?token=")
+    assert (told["folder"], "Traceback" in said) == (str(run_folder), False)
 
 
 def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[str]) -> None:

@@ -1,49 +1,117 @@
+"""Laws of the command line itself, and of `init`, `demo`, `schema`, `tasks` and `import`."""
+
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-Call = Callable[..., Any]
+from answerkey._version import __version__
+from answerkey.cli import command_names
+from answerkey.cli.options import BUILTIN, PROVIDERS
+from answerkey.models.builtin import BUILTIN_MODELS
+from answerkey.models.config import PROVIDERS as KNOWN
+from answerkey.spec.ready_made import list_ready_made
+from answerkey.viewer.server import Catalog
+
+from .conftest import Call, write_rows
+
+RUN = Path(__file__).parents[2] / "compat" / "kept" / "runs" / "live"
+UNUSED = {
+    *("jinja2", "ruamel", "aiohttp"),
+    *(f"answerkey.{one}" for one in ("spec", "templates", "scorers", "models.client")),
+}
+
+
+def test_help_lists_the_commands_there_are(call: Call) -> None:
+    """Every working command is listed, with `-h` as with `--help`; `--version` names the program."""
+    shown = call("-h")
+    assert (shown.code, shown.out) == (0, call("--help").out)
+    listed = [line.split()[0] for line in shown.out.splitlines() if line.startswith("  ") and line.strip()]
+    assert set(command_names()) <= set(listed)
+    assert call("--version").out == f"answerkey {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [("-q", "runs"), ("runs", "-q"), ("runs", "--quiet")])
+def test_quiet_is_understood_before_and_after_the_command(call: Call, words: tuple[str, ...]) -> None:
+    """With `-q` nothing is said."""
+    assert call(*words).err == ""
+    assert call("runs").err == "no runs here yet; `answerkey demo` makes one\n"
+
+
+@pytest.mark.parametrize(
+    ("commands", "unused"),
+    [
+        ([["--help"], ["run", "--help"]], {"polars", "pydantic", "ruamel", "jinja2", "rich"}),
+        ([["-q", "show", str(RUN)], ["show", str(RUN), "--json"], ["runs", str(RUN.parent)]], UNUSED),
+    ],
+    ids=["help", "show"],
+)
+def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unused: set[str]) -> None:
+    """Help needs no library for tables or YAML; showing a run needs no model and no template engine."""
+    script = (
+        f"import sys; from answerkey.cli import main; [main(words) for words in {commands!r}];"
+        f"loaded = sorted({unused!r} & set(sys.modules)); sys.exit(str(loaded) if loaded else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "line", "offered"),
+    [
+        ("bash_complete", "ru", ["run", "runs"]),
+        ("bash_complete", "run mm", ["mmlu", "mmlu_pro", "mm"]),
+        ("bash_complete", "tasks jc", ["jcommonsenseqa"]),
+        ("bash_complete", "run x --model builtin/s", ["builtin/simulated"]),
+        ("bash_complete", "show l", ["latest", "l"]),
+        ("bash_complete", "check --pla", ["--plan"]),
+        ("zsh_source", "", None),
+    ],
+)
+def test_the_shell_is_offered_what_fits(instruction: str, line: str, offered: list[str] | None) -> None:
+    """Commands, ready-made tasks, models, runs, options; files where a file may be meant. Or its script."""
+    Path("runs/first").mkdir(parents=True)
+    Path("runs/first/run.json").write_text("{}")
+    words = {"COMP_WORDS": f"answerkey {line}", "COMP_CWORD": str(len(line.split()))}
+    environment = {**os.environ, "_ANSWERKEY_COMPLETE": instruction, **words}
+    command = [sys.executable, "-m", "answerkey"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    if offered is None:
+        assert "#compdef answerkey" in done.stdout
+    else:
+        assert [one.partition(",")[2] for one in done.stdout.splitlines()] == offered
+
+
+def test_what_is_written_out_is_what_there_is() -> None:
+    """The names that completion offers without importing the models are those of the models."""
+    assert set(PROVIDERS) == set(KNOWN)
+    assert set(BUILTIN) == set(BUILTIN_MODELS)
 
 
 def test_init_makes_a_project_that_runs(call: Call) -> None:
-    """The files are listed on stdout; the project runs at once."""
+    """The files are listed; the first line of a YAML file leads editors to its schema; it runs at once."""
     made = call("init", "mine")
-    assert made.code == 0
+    assert (made.code, made.err) == (0, "next: answerkey run mine\n")
     assert "mine/run.yaml" in made.out.splitlines()
-    assert made.err == "next: answerkey run mine\n"
+    for kind in ("task", "run", "dataset"):
+        first = Path(f"mine/{kind}.yaml").read_text(encoding="utf-8").splitlines()[0]
+        assert first == f"# yaml-language-server: $schema=.schemas/{kind}.json"
+        assert Path(f"mine/.schemas/{kind}.json").is_file()
+    assert call("check", "mine").code == 0
     assert call("run", "mine", "-q").code == 0
-
-
-def test_init_overwrites_nothing(call: Call) -> None:
-    """If one of its files is there, none is written."""
-    Path("task.yaml").write_text("mine", encoding="utf-8")
-    refused = call("init")
-    assert refused.code == 2
-    assert "error[E119]: `task.yaml` is there already; nothing was written" in refused.err
-    assert [path.name for path in Path().iterdir()] == ["task.yaml"]
-
-
-def test_init_as_json(call: Call) -> None:
-    """The folder and the files."""
-    told = call("init", "mine", "--json").json
-    assert told["folder"] == "mine"
-    assert "mine/questions.jsonl" in told["files"]
+    told = call("init", "other", "--json").json
+    assert (told["folder"], "other/questions.jsonl" in told["files"]) == ("other", True)
 
 
 @pytest.mark.parametrize("kind", ["task", "run", "dataset", "model"])
 def test_schema_prints_json_schema(call: Call, kind: str) -> None:
     """Each kind has a schema."""
     assert json.loads(call("schema", kind).out)["$schema"].startswith("https://json-schema.org/")
-
-
-def test_an_unknown_kind_is_refused(call: Call) -> None:
-    """E119 lists the kinds."""
-    assert "'task', 'run', 'dataset', 'model'" in call("schema", "tsk").err
 
 
 def test_demo_runs_twice(call: Call) -> None:
@@ -54,3 +122,154 @@ def test_demo_runs_twice(call: Call) -> None:
     assert "run answerkey-demo/runs/demo-2\n" in second.out
     assert "SIMULATED" in first.out
     assert second.err.startswith("using the project in answerkey-demo\nNext\n")
+
+
+def test_tasks_lists_what_is_ready(call: Call) -> None:
+    """Name, questions, options, chance, language and licence of each; or all of it for programs."""
+    listed = call("tasks")
+    assert (listed.code, listed.err) == (0, "next: answerkey tasks show NAME\n")
+    assert [line.split()[0] for line in listed.out.splitlines()[1:]] == list_ready_made()
+    assert "mmlu_pro           12,032  1 to 10  11.12 %  en" in listed.out
+    assert [one["name"] for one in call("tasks", "--json").json["tasks"]] == list_ready_made()
+    (one,) = call("tasks", "show", "arc", "--json").json["tasks"]
+    assert (one["chance"], one["category"], one["licence"]) == (0.2502, "category", "CC BY-SA 4.0")
+    assert one["hub"] == {"path": "allenai/ai2_arc", "name": "ARC-Challenge", "split": "test"}
+
+
+@pytest.mark.parametrize("words", [("show", "mmlu"), ("mmlu",), ("show", "MMLU")])
+def test_tasks_shows_one(call: Call, words: tuple[str, ...]) -> None:
+    """Its citation, licence, data and config, and commands to begin with."""
+    shown = call("tasks", *words).out
+    for part in (
+        "chance      25.00 %",
+        "category    column `subject`",
+        "arXiv:2009.03300",
+        "licence     MIT",
+        "on the hub  cais/mmlu, all, test",
+        "CSV without a header line",
+        "extraction  first_character",
+        "answerkey run mmlu --model openai/gpt-4.1-nano",
+    ):
+        assert part in shown
+
+
+def test_a_ready_made_task_is_run_by_its_name(call: Call) -> None:
+    """Like any task file, by every command; its groups are the subjects; `init` makes a project of it."""
+    Path("data").mkdir()
+    Path("data/sums_test.csv").write_text("1+1?,1,2,3,4,B\n2+2?,1,2,3,4,D\n")
+    words = ("mmlu", "--dataset", "data")
+    assert call("check", *words).code == 0
+    model = ("--model", "builtin/constant?choice=B")
+    (task,) = call("run", *words, *model, "--out", "out", "--json", "-q").json["tasks"]
+    assert task["metrics"][0]["value"] == 0.5
+    (groups,) = task["metrics"][0]["groups"]
+    assert [(one["group"], one["n"]) for one in groups["values"]] == [("sums", 2)]
+    Path("said.jsonl").write_text('{"completion": "B"}\n{"completion": "D"}\n')
+    (task,) = call("score", *words, "--completions", "said.jsonl", "--out", "s", "--json", "-q").json["tasks"]
+    assert task["metrics"][0]["value"] == 1.0
+    assert "sums_test.csv:2" in call("explain", "s", "2").out
+    assert "25.00 %" in call("audit-dataset", *words).out
+    made = call("init", "mine", "--task", *words)
+    assert made.out.splitlines()[:3] == ["mine/run.yaml", "mine/task.yaml", "mine/dataset.yaml"]
+    assert call("run", "mine", "-q").code == 0
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return a table with replies and what somebody read in them."""
+    row = {"options": ["x", "yy"], "question": "Which?"}
+    first = {"id": "a", "answer": "A", "output": "A", "pred": "A"}
+    second = {"id": "b", "answer": "B", "output": "Well.", "pred": "B"}
+    return write_rows(tmp_path / "mine.jsonl", [row | first, row | second])
+
+
+def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
+    """The command says what it read, where it lies, and what to do next; what it says works."""
+    done = call("import", "auto", log)
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        "Imported",
+        "  log            table (plain)",
+        "  task           mine",
+        "  samples        2 samples",
+        "  completions    2 OK",
+        "  their verdict  `pred`: 100.00 % right, 2 judged",
+        "  folder         imported/mine",
+    ]
+    assert done.err.splitlines() == ["next: answerkey run imported/mine", "next: answerkey audit latest"]
+    ran = call("run", "imported/mine")
+    assert (ran.code, "Their verdicts and ours" in ran.out) == (0, True)
+    assert "the same in 50.00 % of 2 completions; right by theirs 100.00 %, by ours 50.00 %" in ran.out
+    assert call("audit", "latest").code == 0
+    explained = call("explain", "latest", "b").out
+    assert explained.endswith("Their verdict\n  their_score   1.0\n  their_answer  B\n")
+    assert call("explain", "latest", "b", "--json").json["samples"][0]["theirs"]["their_answer"] == "B"
+    told = call("import", "plain", log, "--out", "here", "--json").json
+    assert (told["folder"], told["kind"], told["samples"]) == ("here", "plain", 2)
+    assert told["next"] == ["answerkey run here", "answerkey audit latest"]
+
+
+def test_what_is_broken_ends_the_import_unless_it_is_allowed(call: Call, log: Path) -> None:
+    """Exit code 2, with the line, and how to go on without it."""
+    batch = log.read_text().replace('"id": "a"', '"custom_id": "a", "response": null, "error": null')
+    log.write_text(batch + '{"custom_id"\n')
+    refused = call("import", "openai-batch", log)
+    assert refused.code == 2
+    assert "error[E202]: the line has no `custom_id`" in refused.err
+    assert "mine.jsonl:3" in refused.err
+    assert "= help: `--allow-failed N` leaves up to N broken ones out" in refused.err
+    assert call("import", "openai-batch", log, "--allow-failed", "2").code == 0
+
+
+def test_completions_alone_say_how_they_are_scored(call: Call, tmp_path: Path) -> None:
+    """Batches know no questions."""
+    body = {"choices": [{"message": {"role": "assistant", "content": "A"}}]}
+    line = {"custom_id": "a", "response": {"status_code": 200, "body": body}, "error": None}
+    write_rows(tmp_path / "output.jsonl", [line])
+    said = "answerkey score TASK --dataset FILE --completions imported/output/completions.parquet"
+    assert f"next: {said}\n" in call("import", "auto", "output.jsonl").err
+
+
+def import_and_run(call: Call, model: str, said: str = "The answer is (A).") -> str:
+    """Import a log of MMLU-Pro that this model wrote, run it as `runs/<model>` and return that."""
+    row = {"question": "Which?", "options": ["one", "two"], "answer": "A", "pred": "A", "category": "maps"}
+    rows = [{**row, "question_id": number, "model_outputs": said} for number in range(3)]
+    file = f"model_outputs_{model}_5shots.json"
+    Path(file).write_text(json.dumps(rows), encoding="utf-8")
+    assert call("import", "mmlu-pro", file, "--out", f"of/{model}").code == 0
+    assert call("run", f"of/{model}", "--out", f"runs/{model}").code == 0
+    return f"runs/{model}"
+
+
+def test_a_model_has_its_own_name_everywhere(call: Call) -> None:
+    """The name that the log has: in every command, in every file that is written, and in the viewer."""
+    name, other = "Qwen1.5-7B-Chat", "gemini-1.5-flash-002"
+    run = import_and_run(call, name)
+    assert call("import", "auto", f"model_outputs_{name}_5shots.json", "--json").json["model"] == name
+    assert f"completions  of {name}, recorded in" in call("show", run).out
+    assert f"Completions of {name} on " in call("show", run, "--format", "markdown").out.replace("\\", "")
+    assert call("show", run, "--json").json["tasks"][0]["completions"]["model"] == name
+    assert f"  {name}  3 samples" in call("runs").out
+    assert call("runs", "--json").json["runs"][0]["model"] == name
+    exported = call("export", run, "--to", "every_eval_ever").out.splitlines()
+    assert {json.loads(line)["model_id"] for line in exported} == {name}
+    assert call("rescore", run, "--out", "runs/later").code == 0
+    assert f"completions  of {name}, recorded in" in call("show", "runs/later").out
+    assert [one["model"] for one in Catalog("runs").list()] == [name, name]
+    assert call("report", run, "-o", "page.html").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert f'"model": "{name}"' in page.replace('":"', '": "')
+    assert "completions.parquet" not in page
+    both = ("compare", run, import_and_run(call, other, said="The answer is (B)."))
+    told = call(*both, "--json").json["comparison"]["tasks"][0]["runs"]
+    assert [one["model"] for one in told] == [name, other]
+    assert all(f"  {one}  " in call(*both).out for one in (name, other))
+
+
+def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> None:
+    """Whose completions the caller brings is not known; a model that is not asked has not written them."""
+    import_and_run(call, "Qwen1.5-7B-Chat")
+    brought = call("run", "of/Qwen1.5-7B-Chat", "--completions", "of/Qwen1.5-7B-Chat/completions.parquet")
+    assert "  completions  recorded in " in brought.out
+    unasked = call("run", "of/Qwen1.5-7B-Chat", "--model", "builtin/random")
+    assert "  completions  of Qwen1.5-7B-Chat, recorded in " in unasked.out

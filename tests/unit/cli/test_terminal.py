@@ -1,17 +1,32 @@
-"""Laws of what reaches a terminal: nothing in the data is obeyed, hides itself or is markup."""
+"""Laws of what reaches a terminal: data is not obeyed, errors are words, progress is fit for who looks."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn, cast
 
 import pytest
+from rich.console import Console
 
 from answerkey.cli import main
-from answerkey.text import make_visible
+from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display, wants_colour, write_lines
+from answerkey.errors import DataError, Problems, SolverError, SpecError
+from answerkey.evaluate import runner
+from answerkey.evaluate.session import CallProgress, Observer
+from answerkey.models.calls import BatchSeen
+from answerkey.text import Line, Span, line, make_visible, plain_text
+from answerkey.types import Notice
+
+from .conftest import Call, Terminal, write_rows
 
 #: A cleared screen, another title, a hyperlink, the 8-bit forms, turned text, rich's own markup, line ends.
 HOSTILE = (
@@ -20,14 +35,6 @@ HOSTILE = (
 )
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MARKUP = "[bold red]markup[/] :smile: [link=http://x]y[/link]"
-
-
-class Terminal(io.StringIO):
-    """A stream that somebody looks at."""
-
-    def isatty(self) -> bool:
-        """Say so."""
-        return True
 
 
 @pytest.fixture
@@ -104,3 +111,240 @@ def test_markup_is_printed_as_it_stands(hostile: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdout", terminal)
     main(["explain", find_runs(hostile)[0], f"{HOSTILE}1"])
     assert MARKUP in COLOUR.sub("", terminal.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("settings", "stream", "coloured"),
+    [
+        ({}, Terminal(), True),
+        ({}, io.StringIO(), False),
+        ({"NO_COLOR": "1"}, Terminal(), False),
+        ({"FORCE_COLOR": "1"}, io.StringIO(), True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, Terminal(), False),
+        ({"TERM": "dumb"}, Terminal(), False),
+        ({"NO_COLOR": ""}, Terminal(), True),
+    ],
+)
+def test_colour_is_for_those_who_look(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], stream: io.StringIO, *, coloured: bool
+) -> None:
+    """A terminal gets colour, a file does not; `NO_COLOR` wins over `FORCE_COLOR`."""
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert wants_colour(stream) is coloured
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (
+            line(Span("bad", "bad"), " [red]news[/red] :smile:  "),
+            "\x1b[1;31mbad\x1b[0m [red]news[/red] :smile:\n",
+        ),
+        (line("word " * 60 + "end"), "word " * 60 + "end\n"),
+    ],
+)
+def test_colour_changes_no_text(monkeypatch: pytest.MonkeyPatch, written: Line, shown: str) -> None:
+    """Coloured output is the plain output with escapes around it; no markup is read, no line is broken."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    stream = io.StringIO()
+    write_lines([written], stream)
+    assert stream.getvalue() == shown
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_poor_encoding_does_not_end_the_command(project: Path, encoding: str) -> None:
+    """What the terminal cannot show is written out, and `--json` stays JSON."""
+    write_rows(project / "rows.jsonl", [{"answer": "A", "completion": "😀 答え"}])
+    command = [sys.executable, "-m", "answerkey", "score", "small/task.yaml", "--dataset", "small/rows.jsonl"]
+    environment = {"PYTHONIOENCODING": encoding}
+    plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "\\U0001f600" in plain.stdout
+    told = subprocess.run([*command, "--json"], env=environment, capture_output=True, text=True, check=True)
+    example = json.loads(told.stdout)["tasks"][0]["tally"]["invalid"]["NOT_A_CHOICE"]["example"]
+    assert example["completion"] == "😀 答え"
+
+
+def raising(error: BaseException) -> Callable[..., NoReturn]:
+    """Return a function that raises."""
+
+    def fail(*_args: object, **_options: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SpecError("E107", "unknown key `x`"), 2),
+        (SolverError("E302", "no prompt"), 3),
+        (Problems([SpecError("E107", "a"), SolverError("E302", "b")]), 3),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("division by zero"), 70),
+    ],
+)
+def test_every_trouble_has_its_exit_code(
+    call: Call, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    """The exit code tells what kind of trouble it was."""
+    monkeypatch.setattr(runner, "run", raising(error))
+    assert call("run", "x").code == code
+
+
+def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are on stderr, and both in the JSON object."""
+    both = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
+    monkeypatch.setattr(runner, "run", raising(both))
+    assert call("run", "x").err == "error[E107]: unknown key `x`\n\nerror[E206]: no column `y`\n"
+    assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
+
+
+def test_a_bug_of_ours_is_words_and_a_traceback_only_on_demand(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E901 asks for a report; the traceback comes with `-v`, wherever it stands."""
+    monkeypatch.setattr(runner, "run", raising(ZeroDivisionError("division by zero")))
+    short = call("run", "x").err
+    assert short.startswith(
+        "error[E901]: a bug in answerkey: ZeroDivisionError: division by zero\n  = help: "
+    )
+    assert "Traceback" not in short
+    assert "Traceback" in call("-v", "run", "x").err
+    assert "Traceback" in call("run", "x", "--verbose").err
+    assert call("run", "x", "--json").json["error"]["code"] == "E901"
+
+
+def test_a_reader_that_goes_away_is_no_failure(run_folder: Path) -> None:
+    """`answerkey export … | head -0` ends quietly with exit code 0."""
+    command = [sys.executable, "-m", "answerkey", "export", str(run_folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+@dataclass
+class Scene:
+    """A display with a clock and a task that can be moved on by hand."""
+
+    now: float = 0.0
+    done: int = 0
+    batches: tuple[BatchSeen, ...] = ()
+    written: list[str] = field(default_factory=list)
+
+    def look(self) -> CallProgress:
+        """Return how far the task is."""
+        return CallProgress("mmlu", "solve", self.done, 100, batches=self.batches)
+
+    def write(self, lines: list[Line]) -> None:
+        """Keep what is written."""
+        self.written.append(plain_text(lines))
+
+    def open(self) -> LineDisplay:
+        """Return the display, looking at the task."""
+        display = LineDisplay(self.write, lambda: self.now)
+        display.follow(cast("Observer", self))
+        return display
+
+    def play(self, *moments: tuple[float, int]) -> list[str]:
+        """Return the beginnings of the lines that are written when so much is done at these moments."""
+        display = self.open()
+        for self.now, self.done in moments:
+            display.tick()
+        return [one.split(",")[0] for one in self.written]
+
+
+def test_a_line_comes_now_and_then() -> None:
+    """Every half minute, also when nothing moves; earlier with another tenth, at most one in five seconds.
+
+    When all is done nothing more is said: the summary has the word.
+    """
+    assert len(Scene().play(*((second, 0) for second in range(1, 91)))) == 3
+    told = [f"mmlu: {done} of 100 ({done} %)" for done in (25, 50, 75, 100)]
+    assert Scene().play(*((second, 5 * second) for second in range(1, 21))) == told
+    assert len(Scene().play((10, 100), (50, 100), (90, 100))) == 1
+
+
+def test_without_a_model_to_ask_there_is_no_line() -> None:
+    """Scoring what is recorded is over soon."""
+    scene = Scene()
+    display = LineDisplay(scene.write, lambda: scene.now)
+    display.report("score", 1, 2)
+    scene.now = 100
+    display.tick()
+    assert scene.written == []
+
+
+def test_a_warning_is_written_at_once() -> None:
+    """With its next step; above a block it is printed, without markup, and stays when that is drawn anew."""
+    scene = Scene()
+    scene.open().warn(Notice("all the same", hint="look at the prompt"))
+    assert scene.written == ["warning: all the same\n  = help: look at the prompt\n"]
+    stream = io.StringIO()
+    BlockDisplay(Console(file=stream, width=80)).warn(Notice("all the [bold]same[/bold]"))
+    assert stream.getvalue() == "warning: all the [bold]same[/bold]\n"
+
+
+def test_the_block_is_the_stage_until_a_model_is_asked() -> None:
+    """First the checking, then the task."""
+    console = Console(file=io.StringIO(), width=80)
+    display = BlockDisplay(console)
+    assert display.draw().plain == ""
+    display.report("check", 1, 2)
+    assert display.draw().plain.startswith("checking  ")
+    display.follow(cast("Observer", Scene(done=50)))
+    assert "50/100" in display.draw().plain
+
+
+@pytest.mark.parametrize(
+    ("stream", "term", "is_quiet", "kind"),
+    [
+        (Terminal(), "xterm", True, Display),
+        (io.StringIO(), "xterm", False, LineDisplay),
+        (Terminal(), "xterm", False, BlockDisplay),
+        (Terminal(), "dumb", False, LineDisplay),
+    ],
+)
+def test_who_looks_decides_what_is_shown(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, term: str, *, is_quiet: bool, kind: type
+) -> None:
+    """A block on a terminal, lines in a file or on a terminal that cannot redraw, nothing with `-q`."""
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr("sys.stderr", stream)
+    with open_display(is_quiet=is_quiet) as display:
+        assert type(display) is kind
+
+
+def test_a_line_comes_when_the_status_of_a_batch_changes() -> None:
+    """How far it is does not matter as much."""
+    scene = Scene()
+    display = scene.open()
+    for second, (status, done) in enumerate([("validating", 0), ("in_progress", 1), ("in_progress", 2)]):
+        scene.now = second
+        scene.batches = (BatchSeen("batch_1", status, done, 9, is_over=False),)
+        display.tick()
+    assert [one.split(", ")[1] for one in scene.written] == [
+        "batch batch_1 validating 0/9",
+        "batch batch_1 in_progress 1/9",
+    ]
+
+
+def test_an_interrupt_in_a_thread_reaches_the_main_one() -> None:
+    """Polars raises Ctrl-C in the thread whose query it ends: the one that shows progress hands it on."""
+
+    class Interrupted(Scene):
+        def look(self) -> CallProgress:
+            raise KeyboardInterrupt
+
+    scene = Interrupted()
+    display = scene.open()
+    ticker = threading.Thread(target=display.tick)
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes whenever the main thread runs
+        ticker.start()
+        ticker.join()
+        time.sleep(60)
+    assert scene.written == []

@@ -6,42 +6,33 @@ import time
 import polars as pl
 
 from answerkey.dataset_audit.audit import (
-    Likeness,
-    Words,
+    WordWeights,
     group_pairs,
-    group_same,
+    measure_likeness,
     pair_rows,
+    read_words,
     sketch_questions,
 )
+from answerkey.dataset_audit.questions import Question
 
 OPTIONS = ["Sydney", "Canberra", "Perth", "Hobart"]
 TEXT = "Which of these cities has been the capital of Australia since the beginning of the last century?"
 
 
-def sketch(questions: list[tuple[str, list[str]]], first_row: int = 0) -> pl.DataFrame:
+def sketch(questions: list[tuple[str, list[str]]]) -> pl.DataFrame:
     """Return the sketches of questions with their options."""
     texts = pl.Series([text for text, _ in questions], dtype=pl.String)
     options = pl.Series([options for _, options in questions], dtype=pl.List(pl.String))
-    return sketch_questions(texts, options, first_row)
+    return sketch_questions(texts, options, 0)
 
 
 def compare(one: tuple[str, list[str]], other: tuple[str, list[str]]) -> float:
     """Return how alike two questions are among some others."""
-    likeness = Likeness()
-    for text in (one[0], other[0], *(f"What is item number {number} of the list?" for number in range(50))):
-        likeness.learn(Words.read(text, OPTIONS))
-    return likeness.compare(Words.read(*one), Words.read(*other))
-
-
-def test_the_same_question_is_found_in_any_order_of_options() -> None:
-    """Case, width, white space and the order of the options do not make a question another one."""
-    rows = [
-        (TEXT, OPTIONS),
-        ("Something else?", ["yes", "no"]),
-        (TEXT.upper().replace(" ", "  "), OPTIONS[::-1]),
-        (TEXT, ["Sydney", "Canberra", "Perth", "Darwin"]),
+    others = [(f"What is item number {number} of the list?", OPTIONS) for number in range(50)]
+    words = [
+        read_words(Question(text, tuple(options), (), None, None)) for text, options in (one, other, *others)
     ]
-    assert group_same(sketch(rows, first_row=10)) == [[10, 12]]
+    return measure_likeness(words[0], words[1], WordWeights(words))
 
 
 def test_nearly_the_same_questions_are_candidates() -> None:

@@ -15,7 +15,6 @@ from answerkey.dataset_audit.questions import (
     read_questions,
 )
 from answerkey.datasets.tables import load_rows
-from answerkey.evaluate import read_option_cell
 
 
 def read(row: dict[str, Any], **said: Any) -> Question:  # noqa: ANN401 - the fields of find_fields
@@ -23,26 +22,6 @@ def read(row: dict[str, Any], **said: Any) -> Question:  # noqa: ANN401 - the fi
     samples = load_rows([row], name="rows").samples
     (question,) = read_questions(samples, find_fields(samples, **said))
     return question
-
-
-@pytest.mark.parametrize(
-    ("cell", "texts", "labels"),
-    [
-        (["x", "y"], ["x", "y"], []),
-        ('["x", "y"]', ["x", "y"], []),
-        ("['x', 'y']", ["x", "y"], []),
-        ([1, 2.5, None], ["1", "2.5", None], []),
-        ([{"text": "x", "label": "A"}, {"text": "y", "label": "B"}], ["x", "y"], ["A", "B"]),
-        ({"text": ["x", "y"], "label": ["1", "2"]}, ["x", "y"], ["1", "2"]),
-        ({"A": "x", "B": "y", "C": None}, ["x", "y"], ["A", "B"]),
-        ("no list", None, []),
-        (7, None, []),
-        (None, None, []),
-    ],
-)
-def test_options_are_read_in_every_spelling(cell: object, texts: object, labels: list[str]) -> None:
-    """Lists, texts of lists, lists of mappings and mappings of both kinds are options."""
-    assert read_option_cell(cell) == (texts, labels)
 
 
 STEM = {"stem": "q", "choices": [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]}

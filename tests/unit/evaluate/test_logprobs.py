@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
-from answerkey.evaluate import plan_calls
+from answerkey.evaluate.runner import plan_calls
 from answerkey.testing import Reply, TestServer
+
+if TYPE_CHECKING:
+    from tests.unit.evaluate.conftest import Project
 
 ROWS = [
     {"question": "q1", "options": ["red", "blue"], "answer": "B"},
@@ -21,7 +23,8 @@ ROWS = [
     {"question": "q3", "options": ["red", "blue"], "answer": "A"},
 ]
 CHAT = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "{{ sample.question }}"}]}
-SOLVER = {"type": "single_turn_solver", "input_builder": CHAT}
+LINES = [{"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\n') }}"}]
+ASKING = {"type": "single_turn_solver", "input_builder": {**CHAT, "input_messages": LINES}}
 RANKING = {
     "type": "choice_ranking_solver",
     "input_builder": CHAT,
@@ -33,15 +36,19 @@ PROBABILITIES = {
     "choices": ["A", "B"],
 }
 TEXT = {**PROBABILITIES, "type": "string_equals_mcqa"}
-Called = Callable[..., Any]
+ECHO = "?api=completions&echo=true#m"
 
 
-def write_project(folder: Path, **definition: object) -> Path:
-    """Write a task file and its rows; return the task file."""
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    task = {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
-    (folder / "task.yaml").write_text(json.dumps(task))
-    return folder / "task.yaml"
+def order(orders: str, **more: object) -> dict[str, object]:
+    """Return a setting of `choice_order`."""
+    return {"options": "{{ sample.options }}", "orders": orders, **more}
+
+
+def write(project: Project, *scorers: Mapping[str, Any], **definition: object) -> Project:
+    """Write a task file and its rows."""
+    project.write_rows(ROWS)
+    project.write_task(project.task(scorers=scorers or [PROBABILITIES], **definition))
+    return project
 
 
 def answer(messages: Sequence[Mapping[str, Any]]) -> Reply:
@@ -57,12 +64,10 @@ def read_values(run: ak.Run) -> dict[str, float | None]:
     return {name: one.value for name, one in run.metrics.items()}
 
 
-def test_text_and_probabilities_are_scored_apart(tmp_path: Path) -> None:
+def test_text_and_probabilities_are_scored_apart(project: Project) -> None:
     """Each scorer has its own numbers; a completion without log-probabilities has none by probability."""
-    task = write_project(tmp_path, solver=SOLVER, scorers=[TEXT, PROBABILITIES])
     with TestServer(answer) as server:
-        model = f"{server.url}?top_logprobs=5#m"
-        run = ak.run(task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / "out")
+        run = write(project, TEXT, PROBABILITIES).run(model=f"{server.url}?top_logprobs=5#m")
     assert read_values(run) == {
         "Accuracy": pytest.approx(2 / 3),
         "Accuracy by Probability": 0.5,
@@ -76,40 +81,53 @@ def test_text_and_probabilities_are_scored_apart(tmp_path: Path) -> None:
     }
     assert run.metrics["Accuracy by Probability"].n_excluded == {"failed": 1}
     assert run.tasks["quiz"].totals["failures"]["choice_probabilities"]["NO_LOGPROBS"]["count"] == 1
-    again = ak.rescore(run, out=tmp_path / "two")
-    assert read_values(again) == read_values(run)
+    assert read_values(ak.rescore(run, out=project.folder / "two")) == read_values(run)
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("solver", "model", "said"),
     [
-        ("http://127.0.0.1:9/v1#m", "is not asked for them"),
-        ("http://127.0.0.1:9/v1?logprobs=true#m", "`top_logprobs` is not set"),
-        ("builtin/random", "has none"),
+        (ASKING, "http://127.0.0.1:9/v1#m", r"E108.*is not asked for them"),
+        (ASKING, "http://127.0.0.1:9/v1?logprobs=true#m", r"E108.*`top_logprobs` is not set"),
+        (ASKING, "builtin/random", r"E108.*has none"),
+        (RANKING, "builtin/random", "E301"),
+        (RANKING, "http://127.0.0.1:9/v1?api=completions#m", "E301"),
     ],
 )
-def test_a_model_that_sends_no_logprobs_is_refused_before_it_is_asked(
-    tmp_path: Path, model: str, said: str
+def test_a_model_that_sends_no_logprobs_or_echo_is_refused_before_it_is_asked(
+    project: Project, solver: object, model: str, said: str
 ) -> None:
     """The error names the scorer, and how to ask for them."""
-    task = write_project(tmp_path, solver=SOLVER, scorers=[PROBABILITIES])
-    with pytest.raises(AnswerkeyError, match=said) as caught:
-        ak.run(task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / "out")
-    assert caught.value.code == "E108"
+    with pytest.raises(AnswerkeyError, match=said):
+        write(project, solver=solver).run(model=model)
 
 
-def test_recorded_completions_may_bring_logprobs() -> None:
+@pytest.mark.parametrize(
+    ("scorer", "definition", "code", "said"),
+    [
+        (TEXT, {"solver": RANKING}, "E108", "no text"),
+        (PROBABILITIES, {"solver": {**RANKING, "continuations": "{{ sample.question }}"}}, "E302", ""),
+        (TEXT, {"choice_order": order("original", pride={"share": 2})}, "E108", "`share` is 2.0"),
+        (TEXT, {"choice_order": order("original", pride={"share": 0.5})}, "E108", "no scorer of the task"),
+    ],
+)
+def test_what_has_nothing_to_read_is_found_by_check(
+    project: Project, scorer: dict[str, Any], definition: dict[str, Any], code: str, said: str
+) -> None:
+    """A ranking has no text, continuations must be texts, and PriDe needs a scorer of probabilities."""
+    write(project, scorer, **definition)
+    found = ak.check(project.folder / "task.yaml", dataset=str(project.folder / "rows.jsonl")).errors
+    assert {one.code for one in found} == {code}
+    assert said in found[0].message
+
+
+def test_recorded_completions_may_bring_logprobs(project: Project) -> None:
     """As a column, or in a whole chat completion."""
     top = [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]
     logprobs = {"content": [{"token": "A", "logprob": -0.1, "top_logprobs": top}]}
     message = {"role": "assistant", "content": "A"}
     whole = {"choices": [{"message": message, "logprobs": logprobs, "finish_reason": "stop"}]}
-    task = {
-        "key": "quiz",
-        "display_name": "Quiz",
-        "description": "",
-        "definition": {"scorers": [PROBABILITIES]},
-    }
+    task = project.task(solver=None, scorers=[PROBABILITIES])
     column = [{"completion": "A", "logprobs": json.dumps(logprobs)} for _ in ROWS]
     cells = [{"completion": whole} for _ in ROWS]
     for said in (column, cells):
@@ -125,19 +143,15 @@ def rank(messages: Sequence[Mapping[str, Any]]) -> Reply:
 
 
 @pytest.mark.parametrize(("normalise", "accuracy"), [("none", 2 / 3), ("tokens", 1 / 3)])
-def test_base_models_rank_continuations(tmp_path: Path, normalise: str, accuracy: float) -> None:
+def test_base_models_rank_continuations(project: Project, normalise: str, accuracy: float) -> None:
     """Each continuation is one call; nothing that is generated counts."""
-    scorer = {**PROBABILITIES, "normalise": normalise}
-    task = write_project(tmp_path, solver=RANKING, scorers=[scorer])
+    write(project, {**PROBABILITIES, "normalise": normalise}, solver=RANKING)
     with TestServer(rank) as server:
-        model = f"{server.url}?api=completions&echo=true#m"
-        planned = plan_calls(
-            task, dataset=tmp_path / "rows.jsonl", model=model, cache_policy="no-cache"
-        ).tasks[0]
+        options: dict[str, Any] = {"model": f"{server.url}{ECHO}", "cache_policy": "no-cache"}
+        rows = project.folder / "rows.jsonl"
+        planned = plan_calls(project.folder / "task.yaml", dataset=rows, **options).tasks[0]
         assert (planned.calls, planned.completion_tokens) == (6, 6)
-        run = ak.run(
-            task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / "out", cache_policy="no-cache"
-        )
+        run = project.run(**options)
         assert server.asked.total == 6
         assert {request.body and request.body["max_tokens"] for request in server.asked.requests} == {1}
     assert read_values(run)["Accuracy by Probability"] == pytest.approx(accuracy)
@@ -145,51 +159,20 @@ def test_base_models_rank_continuations(tmp_path: Path, normalise: str, accuracy
     assert stored[1] == {"continuation": " dark blue", "logprob": -1.5, "tokens": 2, "bytes": 10}
 
 
-def test_an_endpoint_that_does_not_echo_fails_every_row(tmp_path: Path) -> None:
+def test_an_endpoint_that_does_not_echo_fails_every_row(project: Project) -> None:
     """No ranking is made up."""
-    task = write_project(tmp_path, solver=RANKING, scorers=[PROBABILITIES])
     with TestServer(Reply("x", logprobs={})) as server:
-        model = f"{server.url}?api=completions&echo=true#m"
-        run = ak.run(task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / "out")
+        run = write(project, solver=RANKING).run(model=f"{server.url}{ECHO}")
     assert run.tasks["quiz"].counts["failed"] == 3
     assert read_values(run)["Accuracy by Probability"] is None
 
 
-def test_ranking_needs_a_model_that_echoes(tmp_path: Path) -> None:
-    """Any other is refused by name."""
-    task = write_project(tmp_path, solver=RANKING, scorers=[PROBABILITIES])
-    for model in ("builtin/random", "http://127.0.0.1:9/v1?api=completions#m"):
-        with pytest.raises(AnswerkeyError) as caught:
-            ak.run(task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / model[:4])
-        assert caught.value.code == "E301"
-
-
-def test_a_scorer_of_texts_cannot_read_a_ranking(tmp_path: Path, call: Called) -> None:
-    """There is no text: every completion would be INVALID."""
-    task = write_project(tmp_path, solver=RANKING, scorers=[TEXT])
-    found = call("check", task, "--dataset", tmp_path / "rows.jsonl", "--json").json["errors"]
-    assert [one["code"] for one in found] == ["E108"]
-    assert "no text" in found[0]["message"]
-
-
-def test_continuations_must_be_texts(tmp_path: Path, call: Called) -> None:
-    """A row without any cannot be asked."""
-    solver = {**RANKING, "continuations": "{{ sample.question }}"}
-    task = write_project(tmp_path, solver=solver, scorers=[PROBABILITIES])
-    found = call("check", task, "--dataset", tmp_path / "rows.jsonl", "--json").json["errors"]
-    assert {one["code"] for one in found} == {"E302"}
-
-
-def test_orders_and_probabilities_go_together(tmp_path: Path) -> None:
+def test_orders_and_probabilities_go_together(project: Project) -> None:
     """A model that finds the first place likeliest has a recall of 1 there and 0 elsewhere."""
-    order = {"options": "{{ sample.options }}", "orders": "rotations"}
-    prompt = {"role": "user", "content": "{{ sample.question }} {{ sample.options | join(' ') }}"}
-    solver = {"type": "single_turn_solver", "input_builder": {**CHAT, "input_messages": [prompt]}}
-    task = write_project(tmp_path, choice_order=order, solver=solver, scorers=[PROBABILITIES])
+    write(project, choice_order=order("rotations"), solver=ASKING)
     logprobs = {"A": math.log(0.9), "B": math.log(0.1)}
     with TestServer(Reply("B", logprobs=logprobs)) as server:
-        model = f"{server.url}?top_logprobs=2#m"
-        values = read_values(ak.run(task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / "out"))
+        values = read_values(project.run(model=f"{server.url}?top_logprobs=2#m"))
     assert (values["order_recall_A"], values["order_recall_B"], values["order_rstd"]) == (1.0, 0.0, 50.0)
     assert values["Accuracy by Probability"] == 0.5
 
@@ -207,22 +190,18 @@ def like_places(messages: Sequence[Mapping[str, Any]]) -> Reply:
     return Reply(max(logprobs, key=lambda label: logprobs[label]), logprobs=logprobs)
 
 
-def test_pride_asks_the_rotations_of_some_samples_and_debiases_the_others(tmp_path: Path) -> None:
+def test_pride_asks_the_rotations_of_some_samples_and_debiases_the_others(project: Project) -> None:
     """Rows that estimate the prior count towards nothing else; `rescore` gives the same numbers."""
     rows = []
     for number in range(60):
         turn = number % 4
         options = [*WORDS[turn:], *WORDS[:turn]]
         rows.append({"question": f"q{number}", "options": options, "answer": "ABCD"[options.index("right")]})
-    order = {"options": "{{ sample.options }}", "orders": "original", "pride": {"share": 0.3, "seed": 2}}
-    prompt = {"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\n') }}"}
-    solver = {"type": "single_turn_solver", "input_builder": {**CHAT, "input_messages": [prompt]}}
-    scorer = {**PROBABILITIES, "choices": ["A", "B", "C", "D"]}
-    task = write_project(tmp_path, choice_order=order, solver=solver, scorers=[scorer])
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pride = order("original", pride={"share": 0.3, "seed": 2})
+    write(project, {**PROBABILITIES, "choices": ["A", "B", "C", "D"]}, choice_order=pride, solver=ASKING)
+    project.write_rows(rows)
     with TestServer(like_places) as server:
-        model = f"{server.url}?top_logprobs=4#m"
-        run = ak.run(task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / "out")
+        run = project.run(model=f"{server.url}?top_logprobs=4#m")
         drawn = run.metrics["pride_accuracy"].n_excluded["estimates_prior"]
         assert server.asked.total == 60 + 3 * drawn
     values = read_values(run)
@@ -233,18 +212,6 @@ def test_pride_asks_the_rotations_of_some_samples_and_debiases_the_others(tmp_pa
     assert (run.metrics["Accuracy by Probability"].n, run.metrics["order_mean"].n) == (60, 60)
     assert run.tasks["quiz"].totals["orders"]["extra"] == 3 * drawn
     assert run.tasks["quiz"].counts["samples"] == 60
-    assert read_values(ak.rescore(run, out=tmp_path / "two")) == values
-    pair = ak.compare(run, ak.load_run(tmp_path / "two")).tasks[0].pairs[0]
+    assert read_values(ak.rescore(run, out=project.folder / "two")) == values
+    pair = ak.compare(run, ak.load_run(project.folder / "two")).tasks[0].pairs[0]
     assert (pair.difference.n, pair.difference.first) == (60, values["Accuracy by Probability"])
-
-
-def test_pride_needs_a_scorer_of_probabilities(tmp_path: Path, call: Called) -> None:
-    """There is nothing to take a prior out of in a text."""
-    order = {"options": "{{ sample.options }}", "orders": "original", "pride": {"share": 2}}
-    task = write_project(tmp_path, choice_order=order, solver=SOLVER, scorers=[TEXT])
-    found = call("check", task, "--dataset", tmp_path / "rows.jsonl", "--json").json["errors"]
-    assert [one["message"] for one in found] == ["`share` is 2.0"]
-    order["pride"] = {"share": 0.5}
-    task = write_project(tmp_path, choice_order=order, solver=SOLVER, scorers=[TEXT])
-    found = call("check", task, "--dataset", tmp_path / "rows.jsonl", "--json").json["errors"]
-    assert "no scorer of the task reads any" in found[0]["message"]

@@ -5,25 +5,25 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import answerkey as ak
 from answerkey.errors import AnswerkeyError
-from answerkey.evaluate import plan_calls, prepare, reopen
+from answerkey.evaluate import prepare
+from answerkey.evaluate.rerun import reopen
+from answerkey.evaluate.runner import plan_calls
 from answerkey.exporters import read_rows
 from answerkey.testing import TestServer
 
+if TYPE_CHECKING:
+    from tests.unit.evaluate.conftest import Project
+
+MESSAGES = [{"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\\n') }}"}]
 SOLVER = {
     "type": "single_turn_solver",
-    "input_builder": {
-        "type": "chat_completion",
-        "input_messages": [
-            {"role": "user", "content": "{{ sample.question }}\n{{ sample.options | join('\\n') }}"}
-        ],
-    },
+    "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
 }
 SCORER = {
     "type": "string_equals_mcqa",
@@ -40,6 +40,7 @@ ROWS = [
     {"question": "q3", "options": ["no", "right", "Both A and B"], "answer": "B", "topic": "y"},
 ]
 Called = Callable[..., Any]
+SAYS_A = "builtin/constant?choice=A"
 
 
 def make_task(orders: str = "rotations", **changes: object) -> dict[str, Any]:
@@ -49,11 +50,18 @@ def make_task(orders: str = "rotations", **changes: object) -> dict[str, Any]:
     return {"key": "quiz", "display_name": "Quiz", "description": "", "definition": definition}
 
 
-def write_project(folder: Path, task: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ROWS) -> Path:
-    """Write a task file and its rows; return the task file."""
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "task.yaml").write_text(json.dumps(task))
-    return folder / "task.yaml"
+@pytest.fixture
+def write(project: Project) -> Callable[..., Project]:
+    """Return what writes a task file and its rows."""
+
+    def write(
+        orders: str = "rotations", rows: Sequence[Mapping[str, Any]] = ROWS, **changes: object
+    ) -> Project:
+        project.write_rows(rows)
+        project.write_task(make_task(orders, **changes))
+        return project
+
+    return write
 
 
 def find_right(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -66,7 +74,7 @@ def always_first(
     rows: Sequence[Mapping[str, Any]] = ROWS, orders: str = "rotations", **changes: object
 ) -> ak.Run:
     """Return a run in memory whose model always says A."""
-    return ak.score(make_task(orders, **changes), list(rows), model="builtin/constant?choice=A")
+    return ak.score(make_task(orders, **changes), list(rows), model=SAYS_A)
 
 
 def read_numbers(run: ak.Run) -> dict[str, float | None]:
@@ -77,9 +85,12 @@ def read_numbers(run: ak.Run) -> dict[str, float | None]:
 def test_every_sample_is_shown_in_every_rotation() -> None:
     """There is a row for each order, which says how the options stood; a sample left in place has one.
 
-    The truth moves with its option, and what is said is mapped back. Counts are of samples.
+    The truth moves with its option, and what is said is mapped back. Counts are of samples. One letter always
+    is right in one rotation of each: the mean is the share of places, nothing is right in all orders, and
+    RStd is at its largest.
     """
-    task = always_first().tasks["quiz"]
+    run = always_first()
+    task = run.tasks["quiz"]
     assert task.scores["sample_id"].to_list() == [
         "000001", "000001~1", "000001~2", "000002", "000002~1", "000002~2", "000002~3", "000003",
     ]  # fmt: skip
@@ -93,11 +104,6 @@ def test_every_sample_is_shown_in_every_rotation() -> None:
     assert task.totals["counts"]["samples"] == 3
     assert task.totals["orders"]["counts"]["samples"] == 8
     assert task.totals["orders"]["left_in_place"] == {"REFERS_TO_LABELS": 1}
-
-
-def test_one_letter_always_is_right_in_one_rotation_of_each_sample() -> None:
-    """The mean is the share of places, nothing is right in all orders, and RStd is at its largest."""
-    run = always_first()
     mean = pytest.approx((1 / 3 + 1 / 4) / 2)
     assert read_numbers(run) == {
         "Accuracy": pytest.approx((1 / 3 + 1 / 4 + 0) / 3),
@@ -116,28 +122,22 @@ def test_one_letter_always_is_right_in_one_rotation_of_each_sample() -> None:
     assert run.metrics["Accuracy"].n == 3
 
 
-def test_a_model_that_reads_the_options_is_right_in_all_orders(tmp_path: Path) -> None:
+def test_a_model_that_reads_the_options_is_right_in_all_orders(write: Callable[..., Project]) -> None:
     """Whatever the order, the prompt shows the options as they stand in it, and the truth is there."""
-    task = write_project(tmp_path, make_task())
     with TestServer(find_right) as server:
-        run = ak.run(task, dataset=tmp_path / "rows.jsonl", model=f"{server.url}#m", out=tmp_path / "out")
+        runs = [write().run(name, model=f"{server.url}#m") for name in ("one", "two")]
         assert server.asked.total == 8
-        assert read_numbers(run)["order_all_right"] == 1.0
-        assert read_numbers(run)["order_consistency"] == 1.0
-        again = ak.run(task, dataset=tmp_path / "rows.jsonl", model=f"{server.url}#m", out=tmp_path / "two")
-        assert server.asked.total == 8
-    assert read_numbers(again) == read_numbers(run)
+    one, two = map(read_numbers, runs)
+    assert (one["order_all_right"], one["order_consistency"], one == two) == (1.0, 1.0, True)
 
 
-def test_a_run_that_stopped_goes_on_with_the_same_orders(tmp_path: Path) -> None:
+def test_a_run_that_stopped_goes_on_with_the_same_orders(write: Callable[..., Project]) -> None:
     """After a limit, `resume` asks the rows that are left, and nothing twice."""
-    task = write_project(tmp_path, make_task("shuffled", trials={"num_trials": 2}))
-    options: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "cache_policy": "no-cache"}
+    project = write("shuffled", trials={"num_trials": 2})
     with TestServer(find_right) as server:
-        with pytest.raises(AnswerkeyError) as caught:
-            ak.run(task, model=f"{server.url}#m", out=tmp_path / "out", max_calls=3, **options)
-        assert caught.value.code == "E305"
-        run = ak.resume(tmp_path / "out")
+        with pytest.raises(AnswerkeyError, match="E305"):
+            project.run(model=f"{server.url}#m", cache_policy="no-cache", max_calls=3)
+        run = ak.resume(project.folder / "run")
         assert server.asked.total == 6
     assert read_numbers(run)["order_mean"] == 1.0
 
@@ -157,19 +157,20 @@ def test_dropping_a_row_changes_no_other() -> None:
     assert len({tuple(one) for one in orders}) == 6
 
 
-def test_every_file_format_has_the_same_shuffles(tmp_path: Path) -> None:
+def test_every_file_format_has_the_same_shuffles(write: Callable[..., Project]) -> None:
     """The same rows in CSV and in JSONL are shown in the same orders."""
     rows = [{**ROWS[1], "question": f"q{number}", "year": 1990 + number} for number in range(20)]
-    task = write_project(tmp_path, make_task("shuffled"), rows)
-    with (tmp_path / "rows.csv").open("w", newline="") as out:
+    project = write("shuffled", rows)
+    with (project.folder / "rows.csv").open("w", newline="") as out:
         writer = csv.DictWriter(out, rows[0])
         writer.writeheader()
         writer.writerows({**row, "options": json.dumps(row["options"])} for row in rows)
-    (tmp_path / "data.yaml").write_text(
+    (project.folder / "data.yaml").write_text(
         "key: data\ndisplay_name: D\nsource: {type: local, file_path: rows.csv, columns: {options: list}}\n"
     )
+    task, folder = project.folder / "task.yaml", project.folder
     runs = [
-        ak.run(task, dataset=tmp_path / name, model="builtin/longest", out=tmp_path / name.replace(".", "-"))
+        ak.run(task, dataset=folder / name, model="builtin/longest", out=folder / f"{name}.run")
         for name in ("rows.jsonl", "data.yaml")
     ]
     one, two = ([row["sample"]["options"] for row in read_rows(reopen(run))] for run in runs)
@@ -178,10 +179,10 @@ def test_every_file_format_has_the_same_shuffles(tmp_path: Path) -> None:
 
 def test_shards_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """However the rows are cut, the rows of a sample stay together, and the numbers are the same."""
-    rows = [{**ROWS[number % 3], "question": f"q{number}"} for number in range(40)]
+    rows = [{**ROWS[number % 3], "question": f"q{number}"} for number in range(20)]
     model = "builtin/simulated?accuracy=0.6&seed=3"
     whole = ak.score(make_task(group_by="topic"), rows, model=model)
-    for size in (1, 2, 5, 16):
+    for size in (1, 5):
         monkeypatch.setattr(prepare, "SHARD_ROWS", size)
         parts = ak.score(make_task(group_by="topic"), rows, model=model)
         assert parts.tasks["quiz"].metrics == whole.tasks["quiz"].metrics
@@ -214,77 +215,60 @@ def test_an_order_that_is_none_is_refused(order: object) -> None:
 
 def test_completions_without_an_order_are_refused() -> None:
     """Nobody can tell which option a letter meant; in the order of the file it is the letter itself."""
-    with pytest.raises(AnswerkeyError) as caught:
+    with pytest.raises(AnswerkeyError, match="E209"):
         ak.score(make_task(), ROWS, ["A", "B", "B"])
-    assert caught.value.code == "E209"
     assert read_numbers(ak.score(make_task("original"), ROWS, ["A", "B", "B"]))["order_mean"] == 1.0
 
 
-def test_what_a_run_exports_can_be_scored_again(tmp_path: Path, call: Called) -> None:
+def test_what_a_run_exports_can_be_scored_again(write: Callable[..., Project], call: Called) -> None:
     """The exported rows have the order in which each was asked."""
-    task = write_project(tmp_path, make_task("shuffled"))
-    data, model = tmp_path / "rows.jsonl", "builtin/simulated?seed=4"
-    first = call("run", task, "--dataset", data, "--model", model, "--out", tmp_path / "one", "--json").json
+    project = write("shuffled")
+    folder, task, rows = project.folder, project.folder / "task.yaml", project.folder / "rows.jsonl"
+    run = project.run(model="builtin/simulated?seed=4")
     for form in ("jsonl", "csv", "parquet"):
-        file = tmp_path / f"said.{form}"
-        assert call("export", tmp_path / "one", "--to", form, "-o", file).code == 0
-        words = ("--dataset", data, "--completions", file, "--out", tmp_path / form, "--json")
-        again = call("score", task, *words).json
-        assert again["tasks"][0]["metrics"] == first["tasks"][0]["metrics"]
-    found = call("rescore", tmp_path / "one", "--out", tmp_path / "two", "--json").json
-    assert found["tasks"][0]["metrics"] == first["tasks"][0]["metrics"]
+        file = folder / f"said.{form}"
+        assert call("export", folder / "run", "--to", form, "-o", file).code == 0
+        assert ak.run(task, dataset=rows, completions=file, out=folder / form).metrics == run.metrics
+    assert ak.rescore(run, out=folder / "again").metrics == run.metrics
+    with pytest.raises(AnswerkeyError, match="E507"):  # completions belong to the order of their prompts
+        ak.rescore(run, make_task("original"), out=folder / "other")
 
 
-def test_runs_in_other_orders_are_compared_by_sample(tmp_path: Path) -> None:
+def test_runs_in_other_orders_are_compared_by_sample(write: Callable[..., Project]) -> None:
     """The means over the orders are paired, and truths are compared by their option."""
-    task = write_project(tmp_path, make_task("rotations"))
-    plain = tmp_path / "plain.yaml"
-    plain.write_text(json.dumps(make_task("original")))
-    options: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "model": "builtin/constant?choice=A"}
-    runs = [ak.run(file, out=tmp_path / file.stem, **options) for file in (task, plain)]
+    runs = [write(orders).run(orders, model=SAYS_A) for orders in ("rotations", "original")]
     pair = ak.compare(*runs).tasks[0].pairs[0]
     assert pair.difference.n == 3
     assert pair.difference.value == pytest.approx((1 / 3 + 1 / 4) / 3 - 1 / 3)
 
 
-def test_a_new_task_must_show_options_as_the_old_run_did(tmp_path: Path) -> None:
-    """Completions belong to the order in which they were asked."""
-    task = write_project(tmp_path, make_task())
-    model = "builtin/constant?choice=A"
-    run = ak.run(task, dataset=tmp_path / "rows.jsonl", model=model, out=tmp_path / "out")
-    with pytest.raises(AnswerkeyError) as caught:
-        ak.rescore(run, make_task("original"), out=tmp_path / "two")
-    assert caught.value.code == "E507"
-
-
-def test_the_dry_run_counts_every_order(tmp_path: Path) -> None:
+def test_the_dry_run_counts_every_order(write: Callable[..., Project]) -> None:
     """Calls are those of all orders and trials; samples those of the dataset."""
-    task = write_project(tmp_path, make_task(trials={"num_trials": 2}))
-    planned = plan_calls(task, dataset=tmp_path / "rows.jsonl", model="builtin/constant?choice=A").tasks[0]
+    folder = write(trials={"num_trials": 2}).folder
+    planned = plan_calls(folder / "task.yaml", dataset=folder / "rows.jsonl", model=SAYS_A).tasks[0]
     assert (planned.samples, planned.prompts, planned.calls) == (3, 16, 16)
 
 
-def test_rows_whose_options_cannot_be_moved_are_errors(tmp_path: Path) -> None:
+def test_rows_whose_options_cannot_be_moved_are_errors(write: Callable[..., Project]) -> None:
     """They are told before anything is asked, once each, and may be FAILED."""
-    rows: list[dict[str, Any]] = [
-        *ROWS,
-        {"question": "q4", "options": ["x", None], "answer": "A", "topic": "x"},
-    ]
-    task = write_project(tmp_path, make_task(), rows)
-    options: dict[str, Any] = {"dataset": tmp_path / "rows.jsonl", "model": "builtin/constant?choice=A"}
-    with pytest.raises(AnswerkeyError) as caught:
-        ak.run(task, out=tmp_path / "out", **options)
-    assert (caught.value.code, caught.value.where and caught.value.where.line) == ("E213", 4)
-    run = ak.run(task, out=tmp_path / "two", allow_failed="1", **options)
+    odd = {"question": "q4", "options": ["x", None], "answer": "A", "topic": "x"}
+    project = write(rows=[*ROWS, odd])
+    with pytest.raises(AnswerkeyError, match="E213") as caught:
+        project.run(model=SAYS_A)
+    assert caught.value.where
+    assert caught.value.where.line == 4
+    run = project.run("two", allow_failed="1", model=SAYS_A)
     assert run.metrics["order_mean"].n_excluded == {"failed": 1, "left_in_place": 1}
 
 
-def test_all_orders_of_too_many_options_are_refused() -> None:
-    """The error says how many orders there would be."""
+def test_all_orders_of_too_many_options_and_ids_that_look_like_orders_are_refused() -> None:
+    """The error says how many orders there would be; no sample is called as another one in some order."""
     row = {"question": "q", "options": list("uvwxyz"), "answer": "A"}
     scorer = {**SCORER, "choices": list("ABCDEF")}
     with pytest.raises(AnswerkeyError, match="720 orders, and `all` asks at most 120"):
         always_first([row], "all", scorers=[scorer])
+    with pytest.raises(AnswerkeyError, match="E208"):
+        always_first([{**ROWS[0], "sample_id": "a"}, {**ROWS[0], "sample_id": "a~1"}])
 
 
 @pytest.mark.parametrize(
@@ -299,27 +283,17 @@ def test_all_orders_of_too_many_options_are_refused() -> None:
     ],
 )
 def test_what_does_not_follow_the_order_is_refused(
-    tmp_path: Path, changes: dict[str, Any], code: str, said: str, call: Called
+    write: Callable[..., Project], changes: dict[str, Any], code: str, said: str
 ) -> None:
     """A scorer that would read the wrong truth, and a setting that cannot be carried out, are errors."""
-    task = write_project(tmp_path, make_task(**changes))
-    found = call("check", task, "--dataset", tmp_path / "rows.jsonl", "--json").json["errors"]
-    assert any(one["code"] == code and said in one["message"] for one in found), found
+    folder = write(**changes).folder
+    found = ak.check(folder / "task.yaml", dataset=str(folder / "rows.jsonl")).errors
+    assert any(one.code == code and said in one.message for one in found), found
 
 
-def test_ids_that_look_like_orders_are_refused() -> None:
-    """A sample must not be called as another one in some order."""
-    rows = [{**ROWS[0], "sample_id": "a"}, {**ROWS[0], "sample_id": "a~1"}]
-    with pytest.raises(AnswerkeyError) as caught:
-        always_first(rows)
-    assert caught.value.code == "E208"
-
-
-def test_the_summary_says_what_the_order_does(tmp_path: Path, call: Called) -> None:
+def test_the_summary_says_what_the_order_does() -> None:
     """It names the orders, the numbers, the recalls, and what was left in place."""
-    task = write_project(tmp_path, make_task())
-    data, model = tmp_path / "rows.jsonl", "builtin/constant?choice=A"
-    said = call("run", task, "--dataset", data, "--model", model, "--out", tmp_path / "out").out
+    said = str(always_first())
     assert "choice order  rotations: 3 samples, 8 rows" in said
     assert "right in all orders (circular)       0.00 %" in said
     assert "RStd of the recalls: 43.3013 points" in said

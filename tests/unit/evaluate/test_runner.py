@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate import Options, plan_calls
+from answerkey.evaluate.prepare import Options
+from answerkey.evaluate.runner import plan_calls
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
@@ -52,9 +53,8 @@ def test_scoring_in_memory_takes_texts_rows_frames_and_files(project: Project) -
 
 def test_scoring_in_memory_needs_completions_from_somewhere(project: Project) -> None:
     """Without completions, a column or a model there is nothing to score, and it says so."""
-    with pytest.raises(ak.DataError, match="needs completions") as caught:
+    with pytest.raises(ak.DataError, match=r"E209.*needs completions"):
         ak.score(TASK, ROWS)
-    assert caught.value.code == "E209"
     with pytest.raises(ak.SpecError, match="neither completions nor a model"):
         ak.score(project.task(), ROWS)
     run = ak.score(project.task(), ROWS, model="builtin/constant?choice=A")
@@ -93,9 +93,8 @@ def test_an_allowance_that_is_no_number_is_refused(project: Project) -> None:
     assert Options(allow_failed="2%").failed_limit(1000) == 20
     assert Options(allow_failed=3).failed_limit(10) == 3
     for wrong in ("x", "1.5", "-1", "5 rows", "101%"):
-        with pytest.raises(ak.SpecError) as caught:
+        with pytest.raises(ak.SpecError, match="E119"):
             project.run(allow_failed=wrong, completions=project.write_rows([{"completion": "A"}] * 6, "said"))
-        assert caught.value.code == "E119"
         assert not (project.folder / "run").exists()
 
 
@@ -118,15 +117,6 @@ def test_a_dry_run_counts_calls_and_shows_the_first_prompt(project: Project) -> 
     assert planned.first_prompt == [{"role": "user", "content": "q1"}]
     said = project.write_rows([{"completion": "A"}] * 3, "said")
     assert plan_calls(task, dataset=rows, completions=said).tasks[0].calls == 0
-
-
-def test_actions_keep_samples_out_of_every_metric() -> None:
-    """A rule over the scores excludes samples, and the metric counts them under the rule's key."""
-    expression = "{{ scores.string_equals_mcqa.completion_validity }}"
-    rule = {"op": "equals", "expression": expression, "value": "INVALID"}
-    action = {"key": "only_valid", "action": "exclude_from_metrics", "filter": rule}
-    value = ak.score(make_task(actions=[action]), ROWS, ["B", "A", "Answer: A"]).metrics["Accuracy"]
-    assert (value.value, value.n, value.n_excluded) == (1.0, 2, {"excluded:only_valid": 1})
 
 
 @pytest.mark.parametrize(
@@ -164,9 +154,8 @@ def test_a_failing_python_scorer_beside_the_main_one_is_counted() -> None:
 def test_a_mean_of_text_is_found_at_load_and_costs_no_other_metric() -> None:
     """A mean of a text field is E115 at load; of a snippet's text it is a null with the reason."""
     wrong = {**SCORER, "metrics": [{"type": "mean", "field": "predicted_choice"}]}
-    with pytest.raises(ak.SpecError, match="needs numbers") as caught:
+    with pytest.raises(ak.SpecError, match=r"E115.*needs numbers"):
         ak.load_task(make_task(scorers=[wrong]))
-    assert caught.value.code == "E115"
     snippet = "def compute_scores(sample):\n    return {'word': 'x', 'one': 1}\n"
     metrics = [{"type": "mean", "field": "word"}, {"type": "mean", "field": "one", "key": "other"}]
     scorer = {"type": "python", "compute_scores_snippet": snippet, "metrics": metrics}
@@ -242,6 +231,5 @@ def test_whose_completions_they_are_may_be_said(recorded: Project, tmp_path: Pat
     (plan / "run.yaml").write_text(json.dumps({**stated, "models": [they]}))
     entry = ak.run(plan, out=tmp_path / "run").tasks["quiz"].manifest
     assert (entry["model"], entry["completions"]["model"]) == (None, "They")
-    with pytest.raises(ak.DataError, match="there is no data file") as caught:
+    with pytest.raises(ak.DataError, match=r"E201.*there is no data file"):
         ak.run(recorded.plan({"completions": "gone.jsonl"}), out=tmp_path / "none")
-    assert caught.value.code == "E201"

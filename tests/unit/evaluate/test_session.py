@@ -11,10 +11,10 @@ from answerkey.datasets.dataset import Dataset
 from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
-from answerkey.evaluate import Observer
 from answerkey.evaluate.prepare import Prepared
-from answerkey.evaluate.session import Reasons, count_calls
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Price, Retried
+from answerkey.evaluate.session import Observer, Reasons, count_calls
+from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Retried
+from answerkey.models.config import Price
 from answerkey.runs.journal import JournalCall
 from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import Completion, CompletionStatus, Notice

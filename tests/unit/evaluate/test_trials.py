@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate import plan_calls, prepare, reopen
+from answerkey.evaluate import prepare
+from answerkey.evaluate.rerun import reopen
+from answerkey.evaluate.runner import plan_calls
 from answerkey.exporters import read_rows
 from answerkey.testing import TestServer
 
@@ -117,13 +119,11 @@ def test_recorded_completions_without_trials_are_refused(project: Project) -> No
     beside = [{**row, "completion": "A"} for row in ROWS]
     arguments: list[Any] = [(ROWS[:2], ["A", "B"]), (beside,), (beside,)]
     for task, given in zip([{}, {}, {"solver": None}], arguments, strict=True):
-        with pytest.raises(ak.DataError, match="asks each sample 3 times") as caught:
+        with pytest.raises(ak.DataError, match=r"E209.*asks each sample 3 times"):
             ak.score(make_task(project, **task), *given)
-        assert caught.value.code == "E209"
     said = project.write_rows(record(["A", "B", "A"] * 20), "said")
-    with pytest.raises(ak.SpecError, match="recorded completions are the same in every run") as refused:
+    with pytest.raises(ak.SpecError, match=r"E119.*recorded completions are the same in every run"):
         ak.run(write_plan(project, 2), completions=said)
-    assert refused.value.code == "E119"
 
 
 def test_shards_change_nothing(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,23 +233,3 @@ def test_nothing_of_one_trial_is_answered_by_another(
         assert server.asked.answered == 120
     assert second.metrics == first.metrics
     assert second.tasks["quiz"].repeatability == first.tasks["quiz"].repeatability
-
-
-def test_a_resumed_run_has_all_its_repetitions(project: Project, tmp_path: Path) -> None:
-    """Interrupted in the second repetition and resumed, it is the uninterrupted run."""
-    plan = write_plan(project, 2)
-    whole = ak.run(plan, out=tmp_path / "whole").tasks["quiz"]
-    finished: list[str] = []
-
-    def stop(stage: str, done: int, total: int) -> None:
-        if stage == "score" and done == total:
-            finished.append(stage)
-        if len(finished) == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        ak.run(plan, out=tmp_path / "stopped", progress=stop)
-    resumed = ak.resume(tmp_path / "stopped").tasks["quiz"]
-    assert (resumed.metrics, resumed.repeatability) == (whole.metrics, whole.repeatability)
-    (again,), (before,) = resumed.repetitions, whole.repetitions
-    assert again.scores.equals(before.scores)

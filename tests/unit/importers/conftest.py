@@ -6,7 +6,6 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import polars as pl
 import pytest
 import zstandard
 
+from answerkey.errors import AnswerkeyError
 from answerkey.importers import Imported, ImportOptions, import_log
 
 STORED, DEFLATED, ZSTANDARD = 0, 8, 93
@@ -54,17 +54,13 @@ def write_archive(
     return path
 
 
-def write_lines(path: Path, rows: Iterable[object]) -> Path:
-    """Write a file with one JSON value on each line."""
-    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
-    return path
-
-
-@dataclass(frozen=True)
 class Desk:
-    """A folder in which logs are written and imported."""
+    """A folder in which logs are written and imported; `out` is where the last import went."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out = folder / "out"
+        self._imports = 0
 
     def archive(self, name: str, files: Files, **options: Any) -> Path:  # noqa: ANN401 - those of the function
         """Write a zip archive: `method`, `flags` and `start` as in `write_archive`."""
@@ -72,12 +68,18 @@ class Desk:
 
     def lines(self, name: str, rows: Iterable[object]) -> Path:
         """Write a file with one JSON value on each line."""
-        return write_lines(self.folder / name, rows)
+        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        return self.write(name, text)
 
     def json(self, name: str, content: object) -> Path:
         """Write a file that is one JSON value."""
+        return self.write(name, json.dumps(content))
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file."""
         path = self.folder / name
-        path.write_text(json.dumps(content), encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
         return path
 
     def bring(
@@ -85,26 +87,42 @@ class Desk:
         path: Path,
         kind: str = "auto",
         *,
-        out: str = "out",
+        out: Path | None = None,
         allow_failed: str | None = None,
         **options: Any,  # noqa: ANN401 - the fields of `ImportOptions`
     ) -> Imported:
-        """Import a log into a folder of the desk."""
+        """Import a log into a new folder of the desk."""
+        self._imports += 1
+        self.out = out or self.folder / f"out-{self._imports}"
         return import_log(
-            kind, path, out=self.folder / out, options=ImportOptions(**options), allow_failed=allow_failed
+            kind, path, out=self.out, options=ImportOptions(**options), allow_failed=allow_failed
         )
 
-    def dataset(self, out: str = "out") -> list[dict[str, Any]]:
-        """Return the rows of the dataset that was written."""
-        return pl.read_parquet(self.folder / out / "dataset.parquet").to_dicts()
+    def refuse(self, message: str, path: Path, kind: str = "auto", **options: Any) -> AnswerkeyError:  # noqa: ANN401 - as above
+        """Return the error of a log that cannot be imported; nothing is written."""
+        with pytest.raises(AnswerkeyError, match=message) as caught:
+            self.bring(path, kind, **options)
+        assert not self.out.exists()
+        return caught.value
 
-    def completions(self, out: str = "out") -> list[dict[str, Any]]:
-        """Return the rows of the completions that were written."""
-        return pl.read_parquet(self.folder / out / "completions.parquet").to_dicts()
+    def asked(self, *columns: str) -> list[Any]:
+        """Return columns of the dataset that was written: cells of one, tuples of several, rows of all."""
+        return _read(self.out / "dataset.parquet", columns)
 
-    def text(self, name: str, out: str = "out") -> str:
+    def said(self, *columns: str) -> list[Any]:
+        """Return columns of the completions that were written, in the same way."""
+        return _read(self.out / "completions.parquet", columns)
+
+    def text(self, name: str) -> str:
         """Return a file that was written."""
-        return (self.folder / out / name).read_text(encoding="utf-8")
+        return (self.out / name).read_text(encoding="utf-8")
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> list[Any]:
+    frame = pl.read_parquet(path)
+    if len(columns) == 1:
+        return frame[columns[0]].to_list()
+    return frame.select(columns).rows() if columns else frame.to_dicts()
 
 
 @pytest.fixture

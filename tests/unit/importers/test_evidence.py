@@ -88,7 +88,7 @@ def test_a_log_with_its_task_imports_to_the_same_numbers(run: ak.Run, desk: Desk
     found = desk.bring(LOGS / "evidence-quiz.json")
     assert (found.kind, found.samples) == ("evidence", 6)
     assert found.description.score == "string_equals_mcqa.is_correct"
-    again = ak.run(desk.folder / "out", out=desk.folder / "again")
+    again = ak.run(desk.out, out=desk.folder / "again")
     assert list(again.tasks) == ["quiz"]
     assert again.metrics == run.metrics
     assert again.tasks["quiz"].counts == run.tasks["quiz"].counts
@@ -108,7 +108,7 @@ def test_trials_come_back_with_their_aggregates(tmp_path: Path, desk: Desk) -> N
     rows_file, said_file = (str(tmp_path / name) for name in ("rows.parquet", "said.parquet"))
     run = ak.run(tmp_path / "task.yaml", dataset=rows_file, completions=said_file, out=tmp_path / "run")
     assert desk.bring(LOGS / "evidence-trials.json").num_trials == 2
-    assert ak.run(tmp_path / "out", out=tmp_path / "again").metrics == run.metrics
+    assert ak.run(desk.out, out=tmp_path / "again").metrics == run.metrics
 
 
 def test_failed_calls_stay_failed(desk: Desk) -> None:
@@ -143,11 +143,10 @@ def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
 def test_a_log_without_a_task_gets_one_that_fits(desk: Desk) -> None:
     """Choices and truths are those that the scorer noted; `NaN`, which the platform writes, is null."""
     text = json.dumps(platform_log()).replace('"metrics": []', '"metrics": [{"values": {"x": NaN}}]')
-    (desk.folder / "log.json").write_text(text)
-    found = desk.bring(desk.folder / "log.json")
+    found = desk.bring(desk.write("log.json", text))
     assert (found.kind, found.their_mean) == ("evidence", 1.0)
-    assert desk.dataset()[0]["choices"] == ["A", "B"]
-    assert ak.run(desk.folder / "out", out=desk.folder / "run").tasks
+    assert desk.asked("choices")[0] == ["A", "B"]
+    assert ak.run(desk.out, out=desk.folder / "run").tasks
 
 
 @pytest.mark.parametrize("value", ["$HOME", "<< config.x >>", {"$ref": "other.yaml"}])
@@ -157,7 +156,7 @@ def test_a_stated_task_is_never_a_way_to_look_elsewhere(desk: Desk, value: objec
     log = platform_log(specification={"task": {"key": "t", "definition": definition}})
     found = desk.bring(desk.json("log.json", log))
     assert any("cannot be used" in one.message for one in found.notices)
-    assert (desk.folder / "out" / "dataset.parquet").is_file()
+    assert (desk.out / "dataset.parquet").is_file()
     assert "HOME" not in desk.text("task.yaml")
 
 
@@ -168,28 +167,20 @@ def test_words_about_a_task_are_taken_over_only_as_text(desk: Desk) -> None:
     text = desk.text("task.yaml")
     assert ("HOME" in text, 'tags:\n  - "x"\n' in text) == (False, True)
     assert text.startswith("# yaml-language-server: $schema=.schemas/task.json\n")
-    assert ak.run(desk.folder / "out", out=desk.folder / "run").metrics["Accuracy"].value == 1.0
+    assert ak.run(desk.out, out=desk.folder / "run").metrics["Accuracy"].value == 1.0
 
 
 def test_samples_that_are_broken_are_named_and_a_cut_log_too(desk: Desk) -> None:
     """With the reason that the log gives."""
     log = platform_log()
-    lost = {
-        "sample_id": "2",
-        "trials": [],
-        "errors": [{"error_type": "X", "message": "gone", "stage": "dataset"}],
-    }
-    log["evidence"]["samples"] += [lost, 3]
-    with pytest.raises(Problems) as caught:
-        desk.bring(desk.json("log.json", log))
-    assert [one.message for one in caught.value.errors] == [
-        "the sample has no trials: gone",
-        "the sample has no trials: no reason is given",
-    ]
+    errors = [{"error_type": "X", "message": "gone", "stage": "dataset"}]
+    log["evidence"]["samples"] += [{"sample_id": "2", "trials": [], "errors": errors}, 3]
+    error = desk.refuse("the sample has no trials: gone", desk.json("log.json", log))
+    assert isinstance(error, Problems)
+    assert error.errors[1].message == "the sample has no trials: no reason is given"
     text = json.dumps(platform_log())
-    (desk.folder / "cut.json").write_text(text[: text.index('"action_records"')])
-    with pytest.raises(ak.DataError, match="not valid JSON"):
-        desk.bring(desk.folder / "cut.json", "evidence")
+    cut = desk.write("cut.json", text[: text.index('"action_records"')])
+    desk.refuse("not valid JSON", cut, "evidence")
 
 
 def test_half_a_surrogate_pair_anywhere_is_no_obstacle(desk: Desk) -> None:
@@ -200,7 +191,7 @@ def test_half_a_surrogate_pair_anywhere_is_no_obstacle(desk: Desk) -> None:
     log["evidence"]["samples"][0]["trials"][0]["sample"]["data"]["question"] = "\ud800"
     desk.bring(desk.json("log.json", log))
     assert json.loads(desk.text("import.json"))["model"] == "m\ud800"
-    assert ak.run(desk.folder / "out", out=desk.folder / "run").metrics["Accuracy"].value == 1.0
+    assert ak.run(desk.out, out=desk.folder / "run").metrics["Accuracy"].value == 1.0
 
 
 def test_any_text_stays_what_it_is_in_yaml() -> None:
@@ -216,7 +207,7 @@ def test_orders_of_options_become_samples_with_the_truths_that_were_noted(desk: 
     log = platform_log(specification={"task": {"key": "t", "definition": definition}})
     log["evidence"]["samples"][0]["trials"][0]["sample"]["data"]["answer"] = "A"
     found = desk.bring(desk.json("log.json", log))
-    assert desk.dataset()[0]["answer"] == "B"
+    assert desk.asked("answer")[0] == "B"
     assert any("several orders" in one.message for one in found.notices)
 
 

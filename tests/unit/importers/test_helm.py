@@ -5,9 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from answerkey.errors import DataError, Problems
+from answerkey.errors import Problems
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -54,27 +52,22 @@ def write_run(
     model: str = "some/model",
 ) -> Path:
     """Write the folder of a run."""
-    folder: Path = desk.folder / name
-    folder.mkdir(parents=True)
     spec = {"method": method, "model": model}
     desk.json(f"{name}/run_spec.json", {"name": name, "adapter_spec": spec})
     desk.json(f"{name}/scenario_state.json", {"adapter_spec": spec, "request_states": states})
     if verdicts is not None:
         desk.json(f"{name}/per_instance_stats.json", verdicts)
-    return folder
+    return desk.folder / name
 
 
 def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) -> None:
     """The truth is the label of the reference that is tagged; statistics come in any order."""
     log = write_run(desk, [state(1), state(2, "A or B")], [stats(2, 0.0), stats(1, 1.0)])
     found = desk.bring(log)
-    assert (found.kind, found.description.task, found.description.model) == (
-        "helm",
-        "mmlu:subject=maps",
-        "some/model",
-    )
-    assert (found.description.score, found.their_mean) == ("exact_match", 0.5)
-    assert desk.dataset()[0] == {
+    told = found.description
+    assert (found.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
+    assert (told.score, found.their_mean) == ("exact_match", 0.5)
+    assert desk.asked()[0] == {
         "sample_id": "id1",
         "question": "Which?",
         "options": ["one", "two"],
@@ -82,9 +75,8 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
         "answer": "B",
         "original": json.dumps({"id": "id1", "split": "test"}),
     }
-    first = desk.completions()[0]
-    assert (first["completion"], first["their_score"], first["their_answer"]) == (" B", 1.0, "B")
-    assert (first["latency"], desk.completions()[1]["their_answer"]) == (0.5, None)
+    columns = ("completion", "their_score", "their_answer", "latency")
+    assert desk.said(*columns) == [(" B", 1.0, "B", 0.5), ("A or B", 0.0, None, 0.5)]
 
 
 def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
@@ -102,8 +94,8 @@ def test_references_asked_one_by_one_are_ranked(desk: Desk) -> None:
         method="multiple_choice_separate_original",
     )
     desk.bring(log)
-    assert [line["completion"] for line in desk.completions()] == ["B", "A"]
-    ranking = json.loads(desk.completions()[0]["logprobs"])["ranking"]
+    assert desk.said("completion") == ["B", "A"]
+    ranking = json.loads(desk.said("logprobs")[0])["ranking"]
     assert [(part["continuation"], part["logprob"]) for part in ranking] == [(" one", -2.0), (" two", -1.0)]
     assert "choice_probabilities" in desk.text("task.yaml")
 
@@ -113,25 +105,16 @@ def test_several_choices_of_worked_examples_are_trials(desk: Desk) -> None:
     states = [state(1), state(1, "A", train_trial_index=1)]
     log = write_run(desk, states, [stats(1, 1.0), stats(1, 0.0, train_trial_index=1)])
     assert desk.bring(log).num_trials == 2
-    assert [line["their_score"] for line in desk.completions()] == [1.0, 0.0]
+    assert desk.said("their_score") == [1.0, 0.0]
 
 
-def test_failed_requests_are_errors(desk: Desk) -> None:
-    """With the reason that HELM gives."""
+def test_failed_requests_are_errors_and_altered_questions_are_left_aside(desk: Desk) -> None:
+    """With the reason that HELM gives; altered ones would count twice."""
     failed = state(1, result={"success": False, "completions": [], "error": "HTTP 500"})
-    desk.bring(write_run(desk, [failed, state(2)]))
-    assert [(line["completion_status"], line["error"]) for line in desk.completions()] == [
-        ("ERROR", "HTTP 500"),
-        ("OK", None),
-    ]
-
-
-def test_altered_questions_are_left_aside_and_counted(desk: Desk) -> None:
-    """They would count twice."""
-    altered = state(1)
+    altered = state(2)
     altered["instance"]["perturbation"] = {"name": "typos"}
-    found = desk.bring(write_run(desk, [state(1), altered], [stats(1, 1.0)]))
-    assert found.samples == 1
+    found = desk.bring(write_run(desk, [failed, state(2), altered], [stats(1, 1.0)]))
+    assert desk.said("completion_status", "error") == [("ERROR", "HTTP 500"), ("OK", None)]
     assert "1 questions with altered wording" in found.notices[0].message
 
 
@@ -140,10 +123,9 @@ def test_runs_of_one_model_are_one_log_and_of_several_are_refused(desk: Desk) ->
     write_run(desk, [state(1)], name="runs/a:model=m")
     write_run(desk, [state(1)], name="runs/b:model=m")
     assert desk.bring(desk.folder / "runs").samples == 2
-    assert [row["sample_id"] for row in desk.dataset()] == ["a/id1", "b/id1"]
+    assert desk.asked("sample_id") == ["a/id1", "b/id1"]
     write_run(desk, [state(1)], name="runs/c:model=n", model="other")
-    with pytest.raises(DataError, match="runs of several models: `other`, `some/model`"):
-        desk.bring(desk.folder / "runs", out="other")
+    desk.refuse("runs of several models: `other`, `some/model`", desk.folder / "runs")
 
 
 def test_compressed_files_and_the_states_alone_are_read(desk: Desk) -> None:
@@ -159,8 +141,8 @@ def test_compressed_files_and_the_states_alone_are_read(desk: Desk) -> None:
 def test_states_that_cannot_be_read_are_named(desk: Desk) -> None:
     """By file and line; the rest can be had."""
     log = write_run(desk, [state(1), {"instance": {}}, 3], [])
-    with pytest.raises(Problems) as caught:
-        desk.bring(log)
-    assert [one.message for one in caught.value.errors] == ["the state has no `instance.id`"] * 2
-    assert str(caught.value.errors[0].where).endswith("scenario_state.json:1")
+    error = desk.refuse("the state has no `instance.id`", log)
+    assert isinstance(error, Problems)
+    assert len(error.errors) == 2
+    assert str(error.errors[0].where).endswith("scenario_state.json:1")
     assert desk.bring(log, allow_failed="2").broken == 2

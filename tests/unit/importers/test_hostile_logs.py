@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from answerkey.errors import AnswerkeyError, DataError
+from answerkey.errors import AnswerkeyError
 from answerkey.importers import import_log
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_names_of_members_lead_nowhere(desk: Desk) -> None:
         desk.archive("x.zip", {"../../evil.json": [ROW], "/etc/evil.json": [{**ROW, "question_id": 2}]})
     )
     assert sorted(path.name for path in desk.folder.parent.glob("*evil*")) == []
-    assert [line["sample_id"] for line in desk.dataset()] == ["1", "2"]
+    assert desk.asked("sample_id") == ["1", "2"]
 
 
 def test_a_bomb_is_named_and_left_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +60,7 @@ def test_a_bomb_is_named_and_left_out(desk: Desk, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("answerkey.importers.logs.SMALL", 100_000)
     bomb = b"[" + b" " * 50_000_000 + b"]"
     log = desk.archive("x.zip", {"a.json": [ROW], "b.json": bomb}, method=8)
-    with pytest.raises(DataError, match="expands to more than 400 times its size"):
-        desk.bring(log)
+    desk.refuse("expands to more than 400 times its size", log)
     assert desk.bring(log, allow_failed="1").samples == 1
 
 
@@ -69,10 +68,9 @@ def test_text_that_is_not_utf8_is_named(desk: Desk) -> None:
     """By its line."""
     log = desk.folder / "output.jsonl"
     log.write_bytes(b'{"custom_id": "a", "response": null, "error": {}}\n{"custom_id": "\xff"}\n')
-    with pytest.raises(DataError, match="byte 0xff is not valid UTF-8") as caught:
-        desk.bring(log)
-    assert caught.value.where is not None
-    assert caught.value.where.line == 2
+    error = desk.refuse("byte 0xff is not valid UTF-8", log)
+    assert error.where is not None
+    assert error.where.line == 2
 
 
 def test_yaml_of_an_import_is_read_back_whatever_a_log_is_called(desk: Desk) -> None:

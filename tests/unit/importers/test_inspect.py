@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from answerkey.errors import DataError, Problems
+from answerkey.errors import Problems
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -69,7 +68,7 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     told = found.description
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
     assert (told.reported, found.notices) == ({"accuracy": 0.5}, ())
-    assert desk.dataset()[0] == {
+    assert desk.asked()[0] == {
         "sample_id": "1",
         "question": "Question 1?",
         "options": ["Paris", "Lyon"],
@@ -78,7 +77,7 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
         "category": "geography",
         "original": '{"subject": "geography", "level": 3}',
     }
-    assert desk.completions()[1] == {
+    assert desk.said()[1] == {
         "sample_id": "two",
         "completion": "A",
         "completion_status": "OK",
@@ -93,22 +92,20 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_json_log_says_the_same(desk: Desk, tmp_path: Path, indent: int | None) -> None:
+def test_a_json_log_says_the_same(desk: Desk, indent: int | None) -> None:
     """Its samples are a list inside one object."""
-    log = tmp_path / "log.json"
-    content = {**HEAD, "samples": [sample(), sample("two", text="A")], "reductions": [{"samples": [1]}]}
-    log.write_text(json.dumps(content, indent=indent), encoding="utf-8")
-    desk.archive("log.eval", lay_out(sample(), sample("two", text="A")))
-    one, other = desk.bring(log), desk.bring(tmp_path / "log.eval", out="other")
+    samples = [sample(), sample("two", text="A")]
+    one = desk.bring(desk.archive("log.eval", lay_out(*samples)))
+    tables = desk.asked(), desk.said()
+    content = {**HEAD, "samples": samples, "reductions": [{"samples": [1]}]}
+    other = desk.bring(desk.write("log.json", json.dumps(content, indent=indent)))
     assert (one.description, one.statuses) == (other.description, other.statuses)
-    assert desk.dataset() == desk.dataset("other")
-    assert desk.completions() == desk.completions("other")
+    assert (desk.asked(), desk.said()) == tables
 
 
 def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     """There is no header: the journal's start says what was to be run."""
-    log = desk.archive("log.eval", lay_out(sample(), head=None))
-    found = desk.bring(log)
+    found = desk.bring(desk.archive("log.eval", lay_out(sample(), head=None)))
     assert (found.samples, found.description.task, found.description.score) == (1, "small", "choice")
     assert [one.message for one in found.notices] == [
         "the log has no end: its run was interrupted",
@@ -121,116 +118,90 @@ def test_epochs_are_trials(desk: Desk) -> None:
     samples = [sample(1, 2, "B two"), sample("two", 1, "B"), sample(1, 1, "B one")]
     found = desk.bring(desk.archive("log.eval", lay_out(*samples)))
     assert (found.samples, found.num_trials) == (2, 2)
-    assert [(row["sample_id"], row["trial"], row["completion"]) for row in desk.completions()] == [
-        ("1", 0, "B one"),
-        ("1", 1, "B two"),
-        ("two", 0, "B"),
-        ("two", 1, None),
-    ]
+    rows = [("1", 0, "B one"), ("1", 1, "B two"), ("two", 0, "B"), ("two", 1, None)]
+    assert desk.said("sample_id", "trial", "completion") == rows
     assert "1 completions are not in the log" in found.notices[0].message
     assert "num_trials: 2" in desk.text("task.yaml")
 
 
 def test_a_sample_that_was_written_anew_counts_once(desk: Desk) -> None:
     """The last one."""
-    log = desk.archive("log.eval", lay_out(sample(text="old"), sample("two"), sample(text="new")))
-    assert desk.bring(log).samples == 2
-    assert [row["completion"] for row in desk.completions()] == ["new", "ANSWER: B"]
+    desk.bring(desk.archive("log.eval", lay_out(sample(text="old"), sample("two"), sample(text="new"))))
+    assert desk.said("completion") == ["new", "ANSWER: B"]
 
 
 def test_attachments_are_put_back(desk: Desk) -> None:
-    """In the question, the reply and the prompt."""
-    held = {"h1": "A long question?", "h2": "B, at length"}
+    """In the question, the reply and the prompt; one that is not there spoils its sample, which is named."""
     one = sample(
         input="attachment://h1",
         messages=[{"role": "user", "content": "attachment://h1"}, {"role": "assistant", "content": "x"}],
         output={"completion": "attachment://h2", "choices": [{"message": {"content": "attachment://h2"}}]},
-        attachments=held,
+        attachments={"h1": "A long question?", "h2": "B, at length"},
     )
-    desk.bring(desk.archive("log.eval", lay_out(one)))
-    assert desk.dataset()[0]["question"] == "A long question?"
-    assert desk.completions()[0]["completion"] == "B, at length"
-    assert desk.completions()[0]["prompt"] == '[{"role": "user", "content": "A long question?"}]'
-
-
-def test_an_attachment_that_is_not_there_spoils_its_sample(desk: Desk) -> None:
-    """It is named by its member; what stands for a text is never taken for one."""
-    log = desk.archive("log.eval", lay_out(sample(), sample("two", input="attachment://gone")))
-    with pytest.raises(DataError, match="the attachment `attachment://gone` is not in the log") as caught:
-        desk.bring(log)
-    assert caught.value.where is not None
-    assert str(caught.value.where.file).endswith("log.eval/samples/two_epoch_1.json")
+    log = desk.archive("log.eval", lay_out(one, sample("two", input="attachment://gone")))
+    error = desk.refuse("the attachment `attachment://gone` is not in the log", log)
+    assert error.where is not None
+    assert str(error.where.file).endswith("log.eval/samples/two_epoch_1.json")
     assert desk.bring(log, allow_failed="1").broken == 1
+    assert desk.asked("question") == ["A long question?"]
+    prompt = '[{"role": "user", "content": "A long question?"}]'
+    assert desk.said("completion", "prompt") == [("B, at length", prompt)]
 
 
-@pytest.mark.parametrize(
-    ("output", "error", "status"),
-    [
-        ({"choices": [], "completion": ""}, {"message": "it broke"}, "ERROR"),
-        ({"choices": [], "completion": ""}, None, "OK"),
+def test_what_became_of_a_question_is_told_apart(desk: Desk) -> None:
+    """A call that failed, a reply without text and a refusal are no answers; an empty reply is one."""
+    nothing: dict[str, Any] = {"choices": [], "completion": ""}
+    refusal = [{"type": "text", "text": "no", "refusal": True}]
+    cases: list[tuple[dict[str, Any], str | None, str]] = [
+        (nothing, "it broke", "ERROR"),
+        (nothing, None, "OK"),
         ({"choices": [{"message": {"content": None}, "stop_reason": "stop"}]}, None, "NO_TEXT"),
         ({"choices": [{"message": {"content": ""}, "stop_reason": "content_filter"}]}, None, "REFUSED"),
-        (
-            {"choices": [{"message": {"content": [{"type": "text", "text": "no", "refusal": True}]}}]},
-            None,
-            "REFUSED",
-        ),
-        ({"choices": [{"message": {"content": "B"}}], "completion": "B"}, {"message": "late"}, "OK"),
-    ],
-)
-def test_what_became_of_a_question_is_told_apart(
-    desk: Desk, output: dict[str, Any], error: dict[str, str] | None, status: str
-) -> None:
-    """A call that failed, a reply without text and a refusal are no answers; an empty reply is one."""
-    log = desk.archive("log.eval", lay_out(sample(output=output, error=error)))
-    assert desk.bring(log).statuses == {status: 1}
+        ({"choices": [{"message": {"content": refusal}}]}, None, "REFUSED"),
+        ({"choices": [{"message": {"content": "B"}}], "completion": "B"}, "late", "OK"),
+    ]
+    samples = [
+        sample(number, output=output, error=error and {"message": error})
+        for number, (output, error, _) in enumerate(cases)
+    ]
+    desk.bring(desk.archive("log.eval", lay_out(*samples)))
+    assert desk.said("completion_status") == [status for _, _, status in cases]
 
 
-@pytest.mark.parametrize(
-    ("value", "score"),
-    [
+def test_their_scores_are_numbers_as_inspect_reads_them(desk: Desk) -> None:
+    """What is no single value is no verdict."""
+    values: list[tuple[object, float | None]] = [
         *(("C", 1.0), ("I", 0.0), ("P", 0.5), ("N", 0.0), ("yes", 1.0), ("no", 0.0)),
         *((0.25, 0.25), (True, 1.0), ("0.5", 0.5), ({"a": 1}, None), ("what", None)),
-    ],
-)
-def test_their_scores_are_numbers_as_inspect_reads_them(
-    desk: Desk, value: object, score: float | None
-) -> None:
-    """What is no single value is no verdict."""
-    one = sample(scores={"choice": {"value": value, "answer": "B"}})
-    desk.bring(desk.archive("log.eval", lay_out(one, sample("two"))))
-    assert desk.completions()[0]["their_score"] == score
+    ]
+    samples = [
+        sample(number, scores={"choice": {"value": value, "answer": "B"}})
+        for number, (value, _) in enumerate(values)
+    ]
+    desk.bring(desk.archive("log.eval", lay_out(*samples)))
+    assert desk.said("their_score") == [score for _, score in values]
 
 
 def test_one_of_several_scores_is_chosen(desk: Desk) -> None:
     """The first, or the one that the caller names; another is refused by name."""
     both = {"match": {"value": "I", "answer": "x"}, "choice": {"value": "C", "answer": "B"}}
     scores = [{"name": "match", "metrics": {}}, {"name": "choice", "metrics": {}}]
-    head = {**HEAD, "results": {"scores": scores}}
-    log = desk.archive("log.eval", lay_out(sample(scores=both), head=head))
-    desk.bring(log, out="first")
-    desk.bring(log, out="named", score="choice")
-    assert desk.completions("first")[0]["their_score"] == 0.0
-    assert desk.completions("named")[0]["their_score"] == 1.0
-    with pytest.raises(DataError, match="the log has no score `other`"):
-        desk.bring(log, out="third", score="other")
+    log = desk.archive("log.eval", lay_out(sample(scores=both), head={**HEAD, "results": {"scores": scores}}))
+    desk.bring(log)
+    assert desk.said("their_score") == [0.0]
+    desk.bring(log, score="choice")
+    assert desk.said("their_score") == [1.0]
+    desk.refuse("the log has no score `other`", log, score="other")
 
 
-def test_several_right_answers_are_no_label(desk: Desk) -> None:
-    """They are kept, and the row is for whoever scores it to refuse."""
-    desk.bring(desk.archive("log.eval", lay_out(sample(target=["A", "B"]), sample("two", target=["B"]))))
-    assert [row["answer"] for row in desk.dataset()] == ["A,B", "B"]
-    assert json.loads(desk.dataset()[0]["original"])["target"] == ["A", "B"]
-
-
-def test_messages_in_place_of_a_text_are_asked_by_their_last_user(desk: Desk) -> None:
-    """Parts of a message are joined."""
-    asked = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "Which"}, {"type": "text", "text": "one?"}]},
-    ]
-    desk.bring(desk.archive("log.eval", lay_out(sample(input=asked))))
-    assert desk.dataset()[0]["question"] == "Which\none?"
+def test_questions_come_in_many_forms(desk: Desk) -> None:
+    """Messages are asked by their last user; several right answers are kept, and no label."""
+    parts = [{"type": "text", "text": "Which"}, {"type": "text", "text": "one?"}]
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]
+    samples = [sample(target=["A", "B"], input=asked), sample("two", target=["B"])]
+    desk.bring(desk.archive("log.eval", lay_out(*samples)))
+    assert desk.asked("question", "answer") == [("Which\none?", "A,B"), ("Question two?", "B")]
+    assert json.loads(desk.asked("original")[0])["target"] == ["A", "B"]
 
 
 def test_thoughts_stand_apart_from_the_reply(desk: Desk) -> None:
@@ -238,43 +209,32 @@ def test_thoughts_stand_apart_from_the_reply(desk: Desk) -> None:
     content = [{"type": "reasoning", "reasoning": "A? no"}, {"type": "text", "text": "B"}]
     output = {"choices": [{"message": {"content": content}}], "completion": "B"}
     desk.bring(desk.archive("log.eval", lay_out(sample(output=output))))
-    assert (desk.completions()[0]["completion"], desk.completions()[0]["reasoning"]) == ("B", "A? no")
+    assert desk.said("completion", "reasoning") == [("B", "A? no")]
 
 
 def test_broken_members_are_named_and_counted(desk: Desk) -> None:
     """All of them at once; nothing is written unless they may be left out."""
     members = [*lay_out(sample()), ("samples/2_epoch_1.json", b'{"id": 2'), ("samples/3_epoch_1.json", [1])]
     log = desk.archive("log.eval", members)
-    with pytest.raises(Problems) as caught:
-        desk.bring(log)
-    assert [(one.code, one.message.split(":")[0]) for one in caught.value.errors] == [
-        ("E202", "not valid JSON"),
-        ("E202", "an object is expected here, not list"),
-    ]
-    assert not (desk.folder / "out").exists()
+    error = desk.refuse("not valid JSON", log)
+    assert isinstance(error, Problems)
+    assert [one.code for one in error.errors] == ["E202", "E202"]
+    assert error.errors[1].message == "an object is expected here, not list"
     found = desk.bring(log, allow_failed="70%")
     assert (found.samples, found.broken) == (1, 2)
 
 
-def test_a_folder_with_one_log_is_that_log(desk: Desk, tmp_path: Path) -> None:
+def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
     """Of several one must be named."""
-    (tmp_path / "logs").mkdir()
+    (desk.folder / "logs").mkdir()
     desk.archive("logs/a.eval", lay_out(sample()))
-    assert desk.bring(tmp_path / "logs").samples == 1
+    assert desk.bring(desk.folder / "logs").samples == 1
     desk.archive("logs/b.eval", lay_out(sample()))
-    with pytest.raises(DataError, match=r"holds 2 logs: `a\.eval`, `b\.eval`"):
-        desk.bring(tmp_path / "logs", out="other")
-
-
-def test_an_archive_without_members_has_no_samples(desk: Desk) -> None:
-    """It is told as any other log without samples."""
-    log = desk.folder / "log.eval"
-    log.write_bytes(b"PK\x03\x04" + b"PK\x05\x06" + bytes(18))
-    with pytest.raises(DataError, match="the log has no samples"):
-        desk.bring(log, "inspect")
+    desk.refuse(r"holds 2 logs: `a\.eval`, `b\.eval`", desk.folder / "logs")
 
 
 def test_a_log_without_samples_is_refused(desk: Desk) -> None:
-    """Summaries alone say not what was said."""
-    with pytest.raises(DataError, match="the log has no samples"):
-        desk.bring(desk.archive("log.eval", lay_out()))
+    """Summaries alone say not what was said, and neither does an archive without members."""
+    desk.refuse("the log has no samples", desk.archive("log.eval", lay_out()))
+    (desk.folder / "none.eval").write_bytes(b"PK\x03\x04" + b"PK\x05\x06" + bytes(18))
+    desk.refuse("the log has no samples", desk.folder / "none.eval", "inspect")

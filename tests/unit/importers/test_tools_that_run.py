@@ -184,14 +184,14 @@ def check_inspect(desk: Desk, log: Path) -> None:
 
 def check_lm_eval(desk: Desk, log: Path) -> None:
     """Hold a log of lm-eval against its own numbers, by text and by log-probability."""
-    text = desk.bring(next(log.glob("samples_made_text_*")), out="text")
+    text = desk.bring(next(log.glob("samples_made_text_*")))
     assert (text.samples, text.description.score, text.their_mean) == (8, "exact_match,strict", 0.25)
     assert text.description.reported == {"made_text": 0.25}
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
     assert ran.metrics["Accuracy"].value == 0.625
     assert ran.totals["theirs"]["only_theirs"]["count"] == 0
     for score in ("acc,none", "acc_norm,none"):
-        rank = desk.bring(next(log.glob("samples_made_rank_*")), out=score, score=score)
+        rank = desk.bring(next(log.glob("samples_made_rank_*")), score=score)
         assert rank.description.reported == {"made_rank": rank.their_mean}
         task = ak.run(rank.folder, out=desk.folder / f"{score} run").tasks["made_rank"]
         assert task.metrics["Accuracy"].value == rank.their_mean

@@ -1,4 +1,4 @@
-"""Laws of the names of values, before there are any."""
+"""Laws of counting, merging and naming, and of exact sums."""
 
 from __future__ import annotations
 
@@ -44,27 +44,20 @@ from answerkey.metrics.exact import (
 from answerkey.metrics.moments import MANY, Max, Min, StdDev, WeightedAverage
 from answerkey.metrics.python import PythonMetric
 from answerkey.scorers import build_scores
-from answerkey.types import MetricValue, Scores
+from answerkey.types import MetricValue
 
-from .conftest import make_scores
+from .conftest import compute, make_scores
 
 
 def test_combinations_are_counted_once() -> None:
-    """Equal rows become one combination with its count."""
+    """Equal rows become one combination with its count; a decimal is a float.
+
+    A sample is left out for one reason only; that it has no score comes first.
+    """
     scores = make_scores({"x": [1.0, 1.0, 0.0]}, {"y": ["A", "A", None]})
-    assert sorted(split_counts(scores, ["x", "y"])[()].counts, key=repr) == [
-        ((0.0, None), 1),
-        ((1.0, "A"), 2),
-    ]
-
-
-def test_decimals_are_floats() -> None:
-    """A decimal column counts as floats."""
+    counts = split_counts(scores, ["x", "y"])[()].counts
+    assert sorted(counts, key=repr) == [((0.0, None), 1), ((1.0, "A"), 2)]
     assert split_counts(make_scores({"x": [Decimal("0.5")]}), ["x"])[()].counts == [((0.5,), 1)]
-
-
-def test_failed_and_excluded_is_failed() -> None:
-    """A sample is left out for one reason only; that it has no score comes first."""
     scores = make_scores({"x": [None]}, status=["FAILED"], excluded_by=["rule"])
     assert split_counts(scores, ["x"])[()].left_out == {"failed": 1}
 
@@ -92,24 +85,13 @@ def test_parts_merge_leaf_by_leaf() -> None:
     assert merge_parts(parts) == merge_parts(reversed(parts))
 
 
-def test_parts_of_different_metrics_do_not_merge() -> None:
-    """A number and a mapping have no sum."""
-    with pytest.raises(TypeError, match="parts of different metrics"):
-        merge_parts([{"n": 1}, {"n": {}}])
-
-
 def test_numbers_beyond_floats_are_not_finite() -> None:
     """A larger integer than a float holds is one of them."""
-    assert [is_finite(number) for number in (1, 0.5, 10**400, float("nan"), float("inf"))] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert all(map(is_finite, (1, 0.5)))
+    assert not any(map(is_finite, (10**400, float("nan"), float("inf"))))
 
 
-@pytest.mark.parametrize(("first", "second"), [([1], 2), ({}, []), (1, "a")])
+@pytest.mark.parametrize(("first", "second"), [([1], 2), ({}, []), (1, "a"), (1, {})])
 def test_leaves_of_different_kinds_do_not_merge(first: object, second: object) -> None:
     """In either order."""
     for one, other in ((first, second), (second, first)):
@@ -154,56 +136,33 @@ def test_a_field_is_summed_when_nearly_all_its_numbers_differ(
     assert bool(summed) == is_many
 
 
-def make_values(*names: str) -> list[MetricValue]:
-    """Return values with these names."""
-    return [MetricValue(name, 1.0, 1) for name in names]
-
-
-def test_unique_name_stays() -> None:
-    """A name that occurs once in the task stays, and the value learns where it comes from."""
-    (value,) = name_values([("mcqa", "acc", "qa", "mean", make_values("Accuracy"))])
-    assert (value.name, value.scorer, value.metric, value.purpose, value.type) == (
-        "Accuracy",
-        "mcqa",
-        "acc",
-        "qa",
-        "mean",
-    )
-
-
-def test_shared_name_gets_the_metric_key() -> None:
-    """Two metrics with one name are told apart by their keys; other names are left alone."""
-    groups: list[ValueGroup] = [
-        ("mcqa", "a", "score", "mean", make_values("x")),
-        ("mcqa", "b", "score", "mean", make_values("x", "y")),
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        ([("mcqa", "a", ["x"]), ("mcqa", "b", ["x", "y"])], ["a_x", "b_x", "y"]),
+        (
+            [("one", "mean", ["x"]), ("two", "mean", ["x"]), ("two", "other", ["x"])],
+            ["one_mean_x", "two_mean_x", "other_x"],
+        ),
+        ([("s", "a", ["x"]), ("s", "b", ["x"]), ("s", "c", ["a_x"])], ["s_a_x", "b_x", "a_x"]),
+        ([("s", "m", ["x", "x", "x"])], ["s_m_x", "s_m_x-2", "s_m_x-3"]),
+    ],
+    ids=["metric key", "scorer key", "no longer name hides another", "numbered"],
+)
+def test_shared_names_are_told_apart(groups: list[tuple[str, str, list[str]]], names: list[str]) -> None:
+    """By the metric's key, else also the scorer's, else a number; a name that is unique stays."""
+    given: list[ValueGroup] = [
+        (scorer, metric, "score", "mean", [MetricValue(name, 1.0, 1) for name in own])
+        for scorer, metric, own in groups
     ]
-    assert [value.name for value in name_values(groups)] == ["a_x", "b_x", "y"]
+    assert [value.name for value in name_values(given)] == names
 
 
-def test_shared_metric_key_gets_the_scorer_key() -> None:
-    """Where two scorers have a metric with the same key and name, the scorer's key comes first."""
-    groups: list[ValueGroup] = [
-        ("one", "mean", "score", "mean", make_values("x")),
-        ("two", "mean", "score", "mean", make_values("x")),
-        ("two", "other", "score", "mean", make_values("x")),
-    ]
-    assert [value.name for value in name_values(groups)] == ["one_mean_x", "two_mean_x", "other_x"]
-
-
-def test_longer_name_never_hides_another_value() -> None:
-    """A name with a key in front that is already somebody's own name goes one step further."""
-    groups: list[ValueGroup] = [
-        ("s", "a", "score", "mean", make_values("x")),
-        ("s", "b", "score", "mean", make_values("x")),
-        ("s", "c", "score", "mean", make_values("a_x")),
-    ]
-    assert [value.name for value in name_values(groups)] == ["s_a_x", "b_x", "a_x"]
-
-
-def test_names_that_stay_equal_are_numbered() -> None:
-    """Even equal names of one metric all stay in the task."""
-    groups: list[ValueGroup] = [("s", "m", "score", "python", make_values("x", "x", "x"))]
-    assert [value.name for value in name_values(groups)] == ["s_m_x", "s_m_x-2", "s_m_x-3"]
+def test_a_value_learns_where_it_comes_from() -> None:
+    """From which scorer and metric, and what they are for."""
+    (value,) = name_values([("mcqa", "acc", "qa", "mean", [MetricValue("Accuracy", 1.0, 1)])])
+    found = (value.name, value.scorer, value.metric, value.purpose, value.type)
+    assert found == ("Accuracy", "mcqa", "acc", "qa", "mean")
 
 
 EXAMPLES: list[Metric] = [
@@ -220,43 +179,42 @@ EXAMPLES: list[Metric] = [
 ]
 
 
-def make_three() -> Scores:
-    """Return three scored samples."""
-    values = pl.DataFrame(
-        {
-            "is_correct": [1.0, 0.0, 1.0],
-            "hits": [1, 0, 2],
-            "misses": [0, 1, 1],
-            "label": ["a", "b", "a"],
-            "said": ["a", "a", "b"],
-        }
-    )
-    nothing = pl.Series([None] * 3, dtype=pl.String)
-    columns = {"status": ["SCORED"] * 3, "reason": nothing, "values": values.to_struct()}
-    return Scores(pl.DataFrame({**columns, "metadata": values.to_struct(), "excluded_by": nothing}))
+COLUMNS = {
+    "is_correct": [1.0, 0.0, 1.0],
+    "hits": [1, 0, 2],
+    "misses": [0, 1, 1],
+    "label": ["a", "b", "a"],
+    "said": ["a", "a", "b"],
+}
 
 
 @pytest.mark.parametrize("metric", EXAMPLES, ids=lambda metric: type(metric).__name__)
 def test_every_value_has_a_name_that_was_foreseen(metric: Metric) -> None:
     """What a metric is called before there are scores is what it is called afterwards."""
-    found = [value.name for value in metric.finish(metric.merge([metric.measure(make_three())]))]
-    names = foresee_names(metric)
+    found, names = compute(metric, make_scores(COLUMNS)), foresee_names(metric)
     assert all(names.allow(name) for name in found)
     assert set(names.names) <= set(found)
 
 
 def test_a_name_that_no_value_can_have_is_refused() -> None:
-    """A plain metric has one name; labels stand between an opening and an ending."""
+    """A plain metric has one name; labels stand between an opening and an ending, which do not overlap.
+
+    Nothing can be said about a snippet before it runs.
+    """
     assert not foresee_names(Mean("is_correct")).allow("accuracy")
     assert not foresee_names(Frequency("label")).allow("lable_a")
     classes = foresee_names(MulticlassClassification("label", "said"))
-    assert classes.allow("a_precision")
-    assert not classes.allow("precision")
-    assert not classes.allow("a_accuracy")
-
-
-def test_a_function_of_the_users_own_may_name_its_values_anything() -> None:
-    """Nothing can be said about a snippet before it runs."""
+    assert [classes.allow(name) for name in ("a_precision", "precision", "a_accuracy")] == [
+        True,
+        False,
+        False,
+    ]
+    names = ValueNames(("x",), (("ab", "bc"),))
+    assert [name for name in ("x", "abbc", "ab-bc", "abc", "bc", "y") if names.allow(name)] == [
+        "x",
+        "abbc",
+        "ab-bc",
+    ]
     assert foresee_names(PythonMetric("def compute_metrics(scores): return {}")).allow("whatever")
 
 
@@ -269,48 +227,13 @@ def test_what_lies_between_0_and_1_is_known(metric: Metric, *, is_share: bool) -
     assert foresee_names(metric).is_share is is_share
 
 
-def test_patterns_need_room_for_both_ends() -> None:
-    """`a_mean` fits what begins with `a` and ends with `_mean`; the ends may touch but not overlap."""
-    names = ValueNames(("x",), (("ab", "bc"),))
-    assert [names.allow(name) for name in ("x", "abbc", "ab-bc", "abc", "bc", "y")] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
-
-
 def test_every_metric_type_of_the_format_is_there() -> None:
-    """The types are those of task files, and one for probabilities."""
-    assert list(METRICS)[:13] == [
-        "mean",
-        "max",
-        "min",
-        "std_dev",
-        "frequency",
-        "weighted_average",
-        "precision",
-        "recall",
-        "f1_score",
-        "binary-classification",
-        "multiclass-classification",
-        "calibration",
-        "python",
-    ]
-
-
-@pytest.mark.parametrize("name", list(METRICS))
-def test_metrics_are_frozen_dataclasses(name: str) -> None:
-    """A metric is its fields: equal fields, equal metric, and nothing changes under way."""
-    settings = getattr(METRICS[name], "__dataclass_params__", None)
-    assert settings is not None
-    assert settings.frozen
-
-
-def test_unknown_type_is_a_key_error() -> None:
-    """The registry is a mapping; what to say about an unknown type is for the reader of the file."""
+    """The types are those of task files, and one for probabilities; a metric is its fields, frozen."""
+    moments_of = ["mean", "max", "min", "std_dev", "frequency", "weighted_average"]
+    rates = ["precision", "recall", "f1_score", "binary-classification", "multiclass-classification"]
+    assert list(METRICS)[:13] == [*moments_of, *rates, "calibration", "python"]
+    for name, metric in METRICS.items():
+        assert (metric.type, metric.__dataclass_params__.frozen) == (name, True)  # type: ignore[attr-defined]  # a dataclass
     assert "median" not in METRICS
     with pytest.raises(KeyError):
         METRICS["median"]
@@ -329,12 +252,6 @@ def test_sums_are_exact() -> None:
     assert Fraction(squares, 2**2148) == 2 * Fraction(1e308) ** 2 + 3 * Fraction(0.1) ** 2
 
 
-def test_division_rounds_once() -> None:
-    """A third is the float next to a third; what no float can hold is None."""
-    assert divide(1, 3) == 1 / 3
-    assert divide(10**400, 1) is None
-
-
 @pytest.mark.parametrize(
     ("top", "bottom"), [(2, 1), (1, 3), (9, 4), (10**40 + 1, 7), (1, 10**600), (10**600, 3), (1, 2**2148)]
 )
@@ -347,10 +264,11 @@ def test_root_is_the_nearest_float(top: int, bottom: int) -> None:
     assert Fraction(top, bottom) <= ((Fraction(root) + Fraction(above)) / 2) ** 2
 
 
-def test_root_of_nothing_is_zero_and_of_too_much_is_none() -> None:
-    """The ends of the range are values, not exceptions."""
-    assert divide_and_root(0, 5) == 0.0
-    assert divide_and_root(10**700, 1) is None
+def test_quotients_roots_and_means_are_rounded_once() -> None:
+    """A third is the float next to a third; what no float can hold is None; no mean overflows."""
+    assert (divide(1, 3), divide(10**400, 1)) == (1 / 3, None)
+    assert (divide_and_root(0, 5), divide_and_root(10**700, 1)) == (0.0, None)
+    assert (average([1e308, 1e308, 1e308]), average([1.0, 2.0, 4.5])) == (1e308, 2.5)
 
 
 def test_root_gives_the_deviation_of_the_standard_library() -> None:
@@ -359,12 +277,6 @@ def test_root_gives_the_deviation_of_the_standard_library() -> None:
     total, squares = sum_exactly((number, 1) for number in numbers)
     top, bottom = 5 * squares - total**2, 20 << 2148
     assert divide_and_root(top, bottom) == statistics.stdev(numbers)
-
-
-def test_mean_is_rounded_once() -> None:
-    """Also where a sum in floats would overflow."""
-    assert average([1e308, 1e308, 1e308]) == 1e308
-    assert average([1.0, 2.0, 4.5]) == 2.5
 
 
 KINDS: dict[str, Callable[[Random], float]] = {
@@ -387,10 +299,6 @@ def test_powers_are_summed_without_rounding(kind: str) -> None:
     numbers = [KINDS[kind](random) for _ in range(400)]
     expected = tuple(sum(Fraction(one) ** power for one in numbers) * 2 ** (1074 * power) for power in (1, 2))
     assert sum_column(pl.Series(numbers)) == expected
-
-
-def test_nothing_sums_up_to_zero() -> None:
-    """A column without numbers has sums."""
     assert sum_column(pl.Series([], dtype=pl.Float64)) == (0, 0)
 
 

@@ -1,13 +1,12 @@
-"""Laws of the metric `calibration`."""
+"""Laws of `precision`, `recall`, `f1_score`, `frequency`, the classifications and `calibration`."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import polars as pl
 import pytest
 
 from answerkey.errors import ScoringError, SpecError
@@ -33,68 +32,61 @@ from answerkey.types import MetricValue, Scores
 from .conftest import compute, make_scores
 
 BINARY = BinaryClassification("truth", "said", "yes", "no")
+LETTERS = MulticlassClassification("truth", "said")
+PRECISION, RECALL = Precision("tp", "fp"), Recall("tp", "fn")
+F1 = F1Score("tp", "fp", "fn")
 
 
-LETTERS = MulticlassClassification("ground_truth_choice", "predicted_choice")
+def measure(metric: Metric, **columns: Sequence[object]) -> dict[str, MetricValue]:
+    """Return the values over these columns, by name."""
+    return compute(metric, make_scores(columns))
+
+
+def list_values(values: Mapping[str, MetricValue]) -> dict[str, float | None]:
+    """Return the bare numbers by name."""
+    return {name: value.value for name, value in values.items()}
 
 
 def test_binary_counts_the_four_cells() -> None:
     """2 TP, 1 FP, 1 FN, 1 TN: accuracy 3/5, precision 2/3, recall 2/3, F1 4/6."""
-    scores = make_scores(
-        {"truth": ["yes", "yes", "yes", "no", "no"], "said": ["yes", "yes", "no", "yes", "no"]}
-    )
-    values = compute(BINARY, scores)
-    assert {name: value.value for name, value in values.items()} == {
-        "accuracy": 0.6,
-        "precision": 2 / 3,
-        "recall": 2 / 3,
-        "f1_score": 4 / 6,
-    }
-    assert values["accuracy"].details == {
-        "count": 3,
-        "of": 5,
-        "true_positives": 2,
-        "false_positives": 1,
-        "false_negatives": 1,
-        "true_negatives": 1,
-    }
-    assert values["precision"].interval is not None
+    values = measure(BINARY, truth=["yes", "yes", "yes", "no", "no"], said=["yes", "yes", "no", "yes", "no"])
+    rates = {"precision": 2 / 3, "recall": 2 / 3, "f1_score": 4 / 6}
+    assert list_values(values) == {"accuracy": 0.6, **rates}
+    cells = {"true_positives": 2, "false_positives": 1, "false_negatives": 1, "true_negatives": 1}
+    assert values["accuracy"].details == {"count": 3, "of": 5, **cells}
+    assert values["precision"].interval == wilson(2, 3)
     assert values["f1_score"].interval == pytest.approx((0.260929, 0.918896), abs=1e-6)
 
 
 def test_binary_leaves_out_other_answers() -> None:
-    """A sample that holds neither answer, or null, is left out and counted."""
-    scores = make_scores({"truth": ["yes", "maybe", "no", None], "said": ["yes", "yes", "Yes", "no"]})
-    accuracy = compute(BINARY, scores)["accuracy"]
+    """A sample that holds neither answer, or null, is left out and counted; the note shows what there is."""
+    accuracy = measure(BINARY, truth=["yes", "maybe", "no", None], said=["yes", "yes", "Yes", "no"])[
+        "accuracy"
+    ]
     assert (accuracy.value, accuracy.n, accuracy.n_excluded) == (1.0, 1, {"neither_answer": 2, "null": 1})
-
-
-def test_binary_without_any_of_its_answers_says_what_there_is() -> None:
-    """When nothing matches, the note shows what the fields hold."""
-    values = compute(BINARY, make_scores({"truth": [1.0, 0.0], "said": [1.0, 1.0]}))
-    assert (
-        values["accuracy"].note
-        == "no sample counts towards it: instead of 'yes' or 'no' there is '0.0', '1.0'"
-    )
-    assert {value.value for value in values.values()} == {None}
+    values = measure(BINARY, truth=[1.0, 0.0], said=[1.0, 1.0])
+    note = "no sample counts towards it: instead of 'yes' or 'no' there is '0.0', '1.0'"
+    assert (values["accuracy"].note, set(list_values(values).values())) == (note, {None})
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(True, False), ("True", "False")])
 def test_binary_compares_as_text(positive: str, negative: str) -> None:
     """A boolean matches the text that Python prints for it."""
     metric = BinaryClassification("truth", "said", positive, negative)
-    assert compute(metric, make_scores({"truth": [True], "said": ["True"]}))["accuracy"].value == 1.0
+    assert measure(metric, truth=[True], said=["True"])["accuracy"].value == 1.0
 
 
-def test_binary_rates_without_positives_are_none() -> None:
-    """0/0 is no value."""
-    values = compute(BINARY, make_scores({"truth": ["no"], "said": ["no"]}))
-    assert (values["precision"].value, values["precision"].note) == (None, "0/0: 'yes' is never predicted")
-    assert (values["recall"].value, values["recall"].note) == (None, "0/0: 'yes' is never the truth")
-    assert (values["f1_score"].value, values["f1_score"].note) == (
-        None,
-        "0/0: 'yes' is neither predicted nor the truth",
-    )
+def test_rates_of_nothing_are_none() -> None:
+    """0/0 is no value, and the note says so."""
+    values = measure(BINARY, truth=["no"], said=["no"])
+    assert [(values[name].value, values[name].note) for name in ("precision", "recall", "f1_score")] == [
+        (None, "0/0: 'yes' is never predicted"),
+        (None, "0/0: 'yes' is never the truth"),
+        (None, "0/0: 'yes' is neither predicted nor the truth"),
+    ]
+    for metric in (PRECISION, RECALL, F1):
+        value = measure(metric, tp=[0, 0], fp=[0, 0], fn=[0, 0])[metric.type]
+        assert (value.value, value.n, str(value.note)[:5]) == (None, 2, "0/0: ")
 
 
 def test_binary_answers_must_differ() -> None:
@@ -104,22 +96,19 @@ def test_binary_answers_must_differ() -> None:
     assert caught.value.code == "E108"
 
 
-def make_letters() -> Scores:
-    """Return five samples: A found, A missed by silence, B taken for A, B found, and a failed one."""
-    return make_scores(
+def test_multiclass_counts_silence_as_a_miss() -> None:
+    """A null prediction lowers the recall of its true class and no precision.
+
+    Five samples: A found, A missed by silence, B taken for A, B found, and a failed one. Accuracy is the mean
+    of `is_correct`, and carries the confusion.
+    """
+    scores = make_scores(
         {"is_correct": [1.0, 0.0, 0.0, 1.0, None]},
-        {
-            "ground_truth_choice": ["A", "A", "B", "B", None],
-            "predicted_choice": ["A", None, "A", "B", None],
-        },
+        {"truth": ["A", "A", "B", "B", None], "said": ["A", None, "A", "B", None]},
         status=["SCORED"] * 4 + ["FAILED"],
     )
-
-
-def test_multiclass_counts_silence_as_a_miss() -> None:
-    """A null prediction lowers the recall of its true class and no precision."""
-    values = compute(LETTERS, make_letters())
-    assert {name: value.value for name, value in values.items()} == {
+    values = compute(LETTERS, scores)
+    assert list_values(values) == {
         "accuracy": 0.5,
         "A_precision": 0.5,
         "A_recall": 0.5,
@@ -131,30 +120,16 @@ def test_multiclass_counts_silence_as_a_miss() -> None:
         "macro_recall": 0.5,
         "macro_f1_score": 7 / 12,
     }
-    assert values["accuracy"].n_excluded == {"failed": 1}
-
-
-def test_multiclass_accuracy_is_the_mean_of_is_correct() -> None:
-    """Accuracy is the same by either road, with the same interval."""
-    scores = make_letters()
-    accuracy, mean = (
-        compute(LETTERS, scores)["accuracy"],
-        compute(Mean("is_correct"), scores)["is_correct_mean"],
-    )
+    accuracy, mean = values["accuracy"], compute(Mean("is_correct"), scores)["is_correct_mean"]
     assert (accuracy.value, accuracy.n, accuracy.interval) == (mean.value, mean.n, mean.interval)
-
-
-def test_multiclass_accuracy_carries_the_confusion() -> None:
-    """The confusion counts, truth first, lie in the details; silence apart."""
-    details = compute(LETTERS, make_letters())["accuracy"].details
-    assert details["confusion"] == {"A": {"A": 1}, "B": {"A": 1, "B": 1}}
-    assert details["no_prediction"] == {"A": 1}
+    assert accuracy.n_excluded == {"failed": 1}
+    assert accuracy.details["confusion"] == {"A": {"A": 1}, "B": {"A": 1, "B": 1}}
+    assert accuracy.details["no_prediction"] == {"A": 1}
 
 
 def test_class_that_is_never_predicted_has_no_precision() -> None:
     """0/0 stays out of the average, which says so."""
-    scores = make_scores({"ground_truth_choice": ["A", "B"], "predicted_choice": ["A", "C"]})
-    values = compute(LETTERS, scores)
+    values = measure(LETTERS, truth=["A", "B"], said=["A", "C"])
     assert (values["B_precision"].value, values["B_precision"].note) == (None, "0/0: 'B' is never predicted")
     assert (values["C_recall"].value, values["C_recall"].note) == (None, "0/0: 'C' is never the truth")
     assert values["macro_recall"].value == 0.5
@@ -163,153 +138,104 @@ def test_class_that_is_never_predicted_has_no_precision() -> None:
 
 
 def test_multiclass_without_samples_is_none() -> None:
-    """Null truths are left out; without any truth there is no value."""
-    scores = make_scores({"ground_truth_choice": [None], "predicted_choice": ["A"]})
-    values = compute(LETTERS, scores)
-    assert list(values) == ["accuracy", "macro_precision", "macro_recall", "macro_f1_score"]
-    assert {value.value for value in values.values()} == {None}
+    """Null truths are left out; without any truth there is no value. A misspelt field is an error."""
+    values = measure(LETTERS, truth=[None], said=["A"])
+    assert list_values(values) == dict.fromkeys(
+        ["accuracy", "macro_precision", "macro_recall", "macro_f1_score"]
+    )
     assert values["accuracy"].n_excluded == {"null": 1}
-
-
-def test_prediction_field_that_no_score_has_is_an_error() -> None:
-    """A misspelt prediction field is not a model that never answers."""
-    with pytest.raises(ScoringError, match="no score has the field `predicted_choice`"):
-        compute(LETTERS, make_scores({"ground_truth_choice": ["A"]}))
-
-
-def test_many_pairs_of_truth_and_prediction_are_not_resampled() -> None:
-    """The mean of the classes' F1 is there, and the note says why it has no interval."""
-    truths = [f"class {number}" for number in range(501)]
-    value = compute(
-        MulticlassClassification("t", "s"), make_scores({"x": [1] * 501}, {"t": truths, "s": truths})
-    )
-    assert (value["macro_f1_score"].value, value["macro_f1_score"].interval) == (1.0, None)
-    assert value["macro_f1_score"].interval_note == (
-        "501 pairs of truth and prediction are too many to resample"
-    )
+    with pytest.raises(ScoringError, match="no score has the field `said`"):
+        measure(LETTERS, truth=["A"])
 
 
 def test_the_mean_f1_is_resampled_from_the_confusion() -> None:
-    """Around its value, by BCa; the seed decides and is 0 where the part has none."""
+    """Around its value, by BCa; the seed decides and is 0 where the part has none. Many pairs are not."""
     truths = ["A"] * 8 + ["B"] * 6 + ["C"] * 6
     said = ["A"] * 6 + ["B", None] + ["B"] * 4 + ["A", "C"] + ["C"] * 3 + ["A", "B", None]
-    scores = make_scores({"t": truths, "s": said})
-    metric = MulticlassClassification("t", "s")
-    value = compute(metric, scores)["macro_f1_score"]
-    expected = (2 * 6 / 16 + 2 * 4 / 12 + 2 * 3 / 10) / 3
-    assert value.value == pytest.approx(expected)
+    scores = make_scores({"truth": truths, "said": said})
+    value = compute(LETTERS, scores)["macro_f1_score"]
+    assert value.value == pytest.approx((2 * 6 / 16 + 2 * 4 / 12 + 2 * 3 / 10) / 3)
     assert value.interval_method == "bca"
     assert value.interval == pytest.approx((0.45083890326217424, 0.8960780570992165), rel=1e-9)
     assert value.std_error == pytest.approx(0.1136286052988389, rel=1e-9)
-    part = metric.merge([metric.measure(scores)])
-    again = {one.name: one for one in metric.finish({**part, "seed": 0})}["macro_f1_score"]
-    other = {one.name: one for one in metric.finish({**part, "seed": 1})}["macro_f1_score"]
-    assert again == value
-    assert other.interval != value.interval
+    part = LETTERS.merge([LETTERS.measure(scores)])
+    again, other = (
+        next(one for one in LETTERS.finish({**part, "seed": seed}) if one.name == value.name)
+        for seed in (0, 1)
+    )
+    assert (again == value, other.interval == value.interval) == (True, False)
+    classes = [f"class {number}" for number in range(501)]
+    value = measure(LETTERS, truth=classes, said=classes)["macro_f1_score"]
+    assert (value.value, value.interval) == (1.0, None)
+    assert value.interval_note == "501 pairs of truth and prediction are too many to resample"
 
 
 def test_rows_without_a_truth_are_left_out_wherever_they_stand() -> None:
     """Whatever stands after them is counted."""
-    found = MulticlassClassification("t", "s").collect(
-        ValueCounts(
-            [((None, "A"), 2), (("A", "A"), 3), ((None, None), 1), (("A", None), 1)], Counter(), ["t", "s"]
-        )
-    )
+    counts = [((None, "A"), 2), (("A", "A"), 3), ((None, None), 1), (("A", None), 1)]
+    found = LETTERS.collect(ValueCounts(counts, Counter(), ["truth", "said"]))
     assert (found["n"], found["left_out"]) == (4, {"null": 3})
     assert (found["confusion"], found["no_prediction"]) == ({"A": {"A": 3}}, {"A": 1})
 
 
 def test_a_class_that_some_samples_lack_has_ratios_of_nothing() -> None:
     """A cluster without a class adds nothing to its sums."""
-    metric = MulticlassClassification("t", "s")
     whole = {"n": 2, "confusion": {"A": {"A": 1}, "B": {"B": 1}}, "no_prediction": {}}
     part = {"n": 1, "confusion": {"A": {"A": 1}}, "no_prediction": {}}
-    ratios = metric.ratios(part, whole)
-    assert {name: (one.top, one.bottom) for name, one in ratios.items() if name.startswith("B_")} == {
-        "B_precision": (0, 0),
-        "B_recall": (0, 0),
-        "B_f1_score": (0, 0),
-    }
-    assert (ratios["A_recall"].top, ratios["A_recall"].bottom, ratios["accuracy"].bottom) == (1, 1, 1)
+    ratios = {name: (one.top, one.bottom) for name, one in LETTERS.ratios(part, whole).items()}
+    assert {ratios[f"B_{rate}"] for rate in ("precision", "recall", "f1_score")} == {(0, 0)}
+    assert (ratios["A_recall"], ratios["accuracy"]) == ((1, 1), (1, 1))
 
 
 def test_counts_are_summed_before_they_are_divided() -> None:
-    """Two samples with 3 TP, 1 FP, 2 FN in all: 3/4, 3/5, 6/9."""
-    scores = make_scores({"tp": [2, 1], "fp": [1, 0], "fn": [0, 2]})
-    assert compute(Precision("tp", "fp"), scores)["precision"].value == 0.75
-    assert compute(Recall("tp", "fn"), scores)["recall"].value == 0.6
-    assert compute(F1Score("tp", "fp", "fn"), scores)["f1_score"].value == 6 / 9
+    """Two samples with 3 TP, 1 FP, 2 FN in all: 3/4, 3/5, 6/9; half a sample does not count."""
+    found = [
+        measure(metric, tp=[2, 1], fp=[1, 0], fn=[0, 2])[metric.type] for metric in (PRECISION, RECALL, F1)
+    ]
+    assert [value.value for value in found] == [0.75, 0.6, 6 / 9]
+    value = measure(Recall("tp", "fn", name="Found"), tp=[1, 5], fn=[1, None])["Found"]
+    assert (value.value, value.n, value.n_excluded) == (0.5, 1, {"null": 1})
 
 
 def test_counts_of_one_outcome_per_sample_have_an_interval() -> None:
     """Only where every sample adds at most one outcome the ratio is a share of independent samples."""
-    single = compute(Precision("tp", "fp"), make_scores({"tp": [1, 0, 0], "fp": [0, 1, 0]}))["precision"]
+    single = measure(PRECISION, tp=[1, 0, 0], fp=[0, 1, 0])["precision"]
     assert (single.value, single.n, single.interval_method) == (0.5, 3, "wilson")
     assert single.details == {"count": 1, "of": 2}
-    several = compute(Precision("tp", "fp"), make_scores({"tp": [1, 1], "fp": [1, 0]}))["precision"]
-    assert several.interval_method == "ratio_wilson"
-
-
-def test_counts_within_a_sample_belong_together() -> None:
-    """The standard error is that of a ratio of sums over samples: √(n/(n-1) · Σ(TP - R(TP + FP))²) / Σ."""
-    scores = make_scores({"tp": [3, 1, 0, 2], "fp": [1, 0, 2, 1]})
-    value = compute(Precision("tp", "fp"), scores)["precision"]
-    residuals = [3 - 0.6 * 4, 1 - 0.6, 0 - 0.6 * 2, 2 - 0.6 * 3]
-    expected = math.sqrt(4 / 3 * sum(one**2 for one in residuals)) / 10
-    assert value.value == 0.6
-    assert value.std_error == pytest.approx(expected, rel=1e-15)
-    assert value.interval is not None
-    assert 0 < value.interval[0] < 0.6 < value.interval[1] < 1
-
-
-def test_f1_of_single_outcomes_has_the_interval_of_its_hits() -> None:
-    """Of hits, false alarms and misses, hits are a share J with a Wilson interval, and F1 is 2J/(1+J)."""
-    scores = make_scores({"tp": [1, 1, 0, 0], "fp": [0, 0, 1, 0], "fn": [0, 0, 0, 1]})
-    value = compute(F1Score("tp", "fp", "fn"), scores)["f1_score"]
+    assert measure(PRECISION, tp=[1, 1], fp=[1, 0])["precision"].interval_method == "ratio_wilson"
+    # Of hits, false alarms and misses, hits are a share J with a Wilson interval, and F1 is 2J/(1+J).
+    value = measure(F1, tp=[1, 1, 0, 0], fp=[0, 0, 1, 0], fn=[0, 0, 0, 1])["f1_score"]
     low, high = wilson(2, 4)
     assert (value.value, value.interval_method) == (2 / 3, "wilson")
     assert value.interval == (2 * low / (1 + low), 2 * high / (1 + high))
 
 
-def test_without_spread_there_is_no_interval() -> None:
-    """Samples that are all alike say nothing of the next one, and the note says so."""
-    value = compute(Precision("tp", "fp"), make_scores({"tp": [2, 2], "fp": [0, 0]}))["precision"]
-    assert (value.value, value.interval) == (1.0, None)
-    assert "all samples are alike" in str(value.interval_note)
+def test_counts_within_a_sample_belong_together() -> None:
+    """The standard error is that of a ratio of sums over samples: √(n/(n-1) · Σ(TP - R(TP + FP))²) / Σ."""
+    value = measure(PRECISION, tp=[3, 1, 0, 2], fp=[1, 0, 2, 1])["precision"]
+    residuals = [3 - 0.6 * 4, 1 - 0.6, 0 - 0.6 * 2, 2 - 0.6 * 3]
+    expected = math.sqrt(4 / 3 * sum(one**2 for one in residuals)) / 10
+    assert (value.value, value.std_error) == (0.6, pytest.approx(expected, rel=1e-15))
+    assert value.interval is not None
+    assert 0 < value.interval[0] < 0.6 < value.interval[1] < 1
+    alike = measure(PRECISION, tp=[2, 2], fp=[0, 0])["precision"]
+    assert (alike.value, alike.interval) == (1.0, None)
+    assert "all samples are alike" in str(alike.interval_note)
 
 
-@pytest.mark.parametrize("metric", [Precision("a", "b"), Recall("a", "b"), F1Score("a", "b", "b")])
-def test_nothing_of_nothing_is_none(metric: Metric) -> None:
-    """0/0 is no value, and the note says so."""
-    value = compute(metric, make_scores({"a": [0, 0], "b": [0, 0]}))[metric.type]
-    assert (value.value, value.n) == (None, 2)
-    assert value.note is not None
-    assert value.note.startswith("0/0: ")
-
-
-def test_sample_with_a_missing_count_is_left_out() -> None:
-    """Half a sample does not count."""
-    value = compute(Recall("tp", "fn", name="Found"), make_scores({"tp": [1, 5], "fn": [1, None]}))["Found"]
-    assert (value.value, value.n, value.n_excluded) == (0.5, 1, {"null": 1})
-
-
-def test_negative_counts_are_an_error() -> None:
-    """A count below 0 is a mistake of the scorer, and the number would be wrong."""
-    with pytest.raises(ScoringError, match="negative ones in 1 sample"):
-        compute(Precision("tp", "fp"), make_scores({"tp": [1], "fp": [-1]}))
-
-
-def test_samples_that_are_all_left_out_give_no_value() -> None:
-    """Where every count is missing, there is no share and no 0."""
+def test_counts_that_are_none_give_no_value() -> None:
+    """Where every count is missing there is no share and no 0; a count below 0 is an error."""
     scores = make_scores({"tp": [None, 1], "fp": [1, None]}, status=["SCORED", "FAILED"])
-    value = compute(Precision("tp", "fp"), scores)["precision"]
+    value = compute(PRECISION, scores)["precision"]
     assert (value.value, value.n, value.note) == (None, 0, "no sample counts towards it")
     assert dict(value.n_excluded) == {"failed": 1, "null": 1}
+    with pytest.raises(ScoringError, match="negative ones in 1 sample"):
+        measure(PRECISION, tp=[1], fp=[-1])
 
 
 def test_sums_begin_at_nothing() -> None:
     """Counts, their squares and their products, exact: two hits and one miss, then one hit."""
-    part = Precision("tp", "fp").measure(make_scores({"tp": [2, 1], "fp": [1, 0]}))
+    part = PRECISION.measure(make_scores({"tp": [2, 1], "fp": [1, 0]}))
     unit = 1 << 1074
     assert (part["hits"], part["misses"]) == (3 * unit, unit)
     squares = (part["hit_squares"], part["products"], part["miss_squares"])
@@ -317,94 +243,60 @@ def test_sums_begin_at_nothing() -> None:
     assert (part["negative"], part["clustered"], part["n"]) == (0, 1, 2)
 
 
-def test_each_value_has_its_share() -> None:
-    """Every distinct value is a metric value named after it, in the order of the text, with an interval."""
-    scores = make_scores({"is_correct": [1.0] * 4}, {"validity": ["VALID", "INVALID", "VALID", "VALID"]})
-    values = compute(Frequency("validity"), scores)
-    assert {name: value.value for name, value in values.items()} == {
-        "validity_INVALID": 0.25,
-        "validity_VALID": 0.75,
-    }
-    assert list(values) == sorted(values)
-    assert all(value.interval_method == "wilson" and value.n == 4 for value in values.values())
+@pytest.mark.parametrize(
+    ("values", "shares"),
+    [
+        (["VALID", "INVALID", "VALID", "VALID"], {"INVALID": 0.25, "VALID": 0.75}),
+        ([1.0, 0.0], {"0.0": 0.5, "1.0": 0.5}),
+        ([True, False], {"False": 0.5, "True": 0.5}),
+        ([2, 10], {"10": 0.5, "2": 0.5}),
+        ([1, 1.0, 2, 0.5], {"0.5": 0.25, "1.0": 0.5, "2.0": 0.25}),
+        ([["A", "B"], ["A", "B"]], {'["A", "B"]': 1.0}),
+        (["A", None, "A"], {"A": 1.0}),
+        (list("abccddd"), {"a": 1 / 7, "b": 1 / 7, "c": 2 / 7, "d": 3 / 7}),
+    ],
+)
+def test_each_value_has_its_share(values: list[object], shares: dict[str, float]) -> None:
+    """Named as Python prints it, nested ones as JSON, in the order of the text; null is no value.
 
-
-def test_shares_sum_to_one_exactly() -> None:
-    """The counts behind the shares add up to the whole, even where the floats are rounded."""
-    values = compute(Frequency("x"), make_scores({"x": ["a", "b", "c", "c", "d", "d", "d"]})).values()
-    shares = [Fraction(int(str(value.details["count"])), int(str(value.details["of"]))) for value in values]
-    assert sum(shares) == 1
-
-
-def test_floats_and_booleans_are_named_as_python_prints_them() -> None:
-    """`1.0` stays `1.0`, `True` stays `True`, `2` stays `2`."""
-    assert list(compute(Frequency("x"), make_scores({"x": [1.0, 0.0]}))) == ["x_0.0", "x_1.0"]
-    assert list(compute(Frequency("x"), make_scores({"x": [True, False]}))) == ["x_False", "x_True"]
-    assert list(compute(Frequency("x"), make_scores({"x": [2, 10]}))) == ["x_10", "x_2"]
-
-
-def test_equal_numbers_are_one_value() -> None:
-    """Where a field holds any float, whole numbers are written as floats, so that 1 and 1.0 are one value."""
-    values = compute(Frequency("x"), make_scores({"x": [1, 1.0, 2, 0.5]}, encoded=["x"]))
-    assert {name: value.value for name, value in values.items()} == {
-        "x_0.5": 0.25,
-        "x_1.0": 0.5,
-        "x_2.0": 0.25,
-    }
-
-
-def test_null_is_left_out_and_counted() -> None:
-    """Null is no value of the field."""
-    values = compute(Frequency("letter"), make_scores({"letter": ["A", None, "A"]}))
-    assert list(values) == ["letter_A"]
-    assert (values["letter_A"].value, values["letter_A"].n_excluded) == (1.0, {"null": 1})
-
-
-def test_lists_are_named_as_json() -> None:
-    """Nested values appear as their JSON text."""
-    values = compute(Frequency("choices"), make_scores({"choices": [["A", "B"], ["A", "B"]]}))
-    assert list(values) == ['choices_["A", "B"]']
+    Where a field holds any float, whole numbers are written as floats. The counts add up to the whole.
+    """
+    is_mixed = len({type(one) for one in values}) > 1 and None not in values
+    found = compute(Frequency("x"), make_scores({"x": values}, encoded=["x"] * is_mixed))
+    assert list_values(found) == {f"x_{label}": share for label, share in shares.items()}
+    assert list(found) == sorted(found)
+    assert {value.interval_method for value in found.values()} == {"wilson"}
+    n, nulls = len(values) - values.count(None), values.count(None)
+    assert sum(int(str(value.details["count"])) for value in found.values()) == n
+    assert all((one.n, one.n_excluded) == (n, {"null": nulls} if nulls else {}) for one in found.values())
 
 
 def test_nothing_to_count_is_one_value_without_number() -> None:
     """A field without values still says that it was looked at."""
-    values = compute(Frequency("x"), make_scores({"x": [None, math.nan]}))
-    assert list(values) == ["x_frequency"]
-    assert values["x_frequency"].value is None
+    values = measure(Frequency("x"), x=[None, math.nan])
+    assert list_values(values) == {"x_frequency": None}
     assert values["x_frequency"].n_excluded == {"not_finite": 1, "null": 1}
 
 
-def make_pairs(pairs: Sequence[tuple[float | None, float | None]]) -> Scores:
+Pairs = Sequence[tuple[float | None, float | None]]
+
+
+def make_pairs(pairs: Pairs) -> Scores:
     """Return scores with these confidences and right answers."""
-    rows = [
-        {
-            "status": "SCORED",
-            "reason": None,
-            "values": {"confidence": one, "is_correct": right},
-            "excluded_by": None,
-        }
-        for one, right in pairs
-    ]
-    frame = pl.DataFrame(rows, schema_overrides={"reason": pl.String, "excluded_by": pl.String})
-    return Scores(frame.with_columns(pl.struct(pl.lit(None).alias("_")).alias("metadata")))
+    confidences, rights = zip(*pairs, strict=True)
+    return make_scores({"confidence": confidences, "is_correct": rights})
 
 
-def finish(pairs: Sequence[tuple[float | None, float | None]], *bins: int) -> list[MetricValue]:
+def finish(pairs: Pairs, *bins: int) -> list[MetricValue]:
     """Return the values over all pairs."""
     metric = Calibration(bins=bins or (10,))
     return metric.finish(metric.measure(make_pairs(pairs)))
 
 
 def test_the_error_is_the_weighted_distance_in_each_bin() -> None:
-    """Two bins: 0.9 sure and right in half, 0.5 sure and always right."""
-    pairs = [(0.9, 1.0), (0.9, 0.0), (0.5, 1.0), (0.5, 1.0)]
-    value = finish(pairs)[0]
-    assert value.name == "ece_10"
-    assert value.value == pytest.approx(0.5 * 0.4 + 0.5 * 0.5)
-
-
-def test_a_model_that_is_as_sure_as_it_is_right_has_no_error() -> None:
-    """Three of four at 0.75."""
+    """Two bins: 0.9 sure and right in half, 0.5 sure and always right; three of four at 0.75 have none."""
+    (value,) = finish([(0.9, 1.0), (0.9, 0.0), (0.5, 1.0), (0.5, 1.0)])
+    assert (value.name, value.value) == ("ece_10", pytest.approx(0.5 * 0.4 + 0.5 * 0.5))
     assert finish([(0.75, 1.0), (0.75, 1.0), (0.75, 1.0), (0.75, 0.0)])[0].value == 0.0
 
 
@@ -415,15 +307,6 @@ def test_a_model_that_is_as_sure_as_it_is_right_has_no_error() -> None:
 def test_bins_include_their_upper_end(confidence: float, size: int, place: int) -> None:
     """The float 0.1 is a little more than a tenth, and lies in the second of ten bins."""
     assert find_bin(confidence, size) == place
-
-
-def test_the_curve_has_every_bin() -> None:
-    """An empty bin has no confidence and no accuracy."""
-    curve = finish([(0.2, 0.0), (0.4, 1.0)], 2)[0].details["bins"]
-    assert curve == [
-        {"from": 0.0, "to": 0.5, "n": 2, "confidence": pytest.approx(0.3), "accuracy": 0.5},
-        {"from": 0.5, "to": 1.0, "n": 0, "confidence": None, "accuracy": None},
-    ]
 
 
 def test_rows_without_a_confidence_are_left_out_and_counted() -> None:
@@ -458,16 +341,10 @@ def test_value_names_are_known_before_there_are_scores() -> None:
 
 def test_the_curve_counts_every_right_answer_of_a_bin() -> None:
     """Three of four with a confidence in one bin are right; half right counts half."""
-    curve = finish([(0.15, 1.0), (0.15, 1.0), (0.19, 1.0), (0.11, 0.0), (0.95, 0.5), (0.95, 0.5)], 10)[0]
-    points = curve.details["bins"]
-    assert isinstance(points, list)
-    assert points[1] == {
-        "from": 0.1,
-        "to": 0.2,
-        "n": 4,
-        "confidence": pytest.approx(0.15),
-        "accuracy": 0.75,
-    }
+    pairs = [(0.15, 1.0), (0.15, 1.0), (0.19, 1.0), (0.11, 0.0), (0.95, 0.5), (0.95, 0.5)]
+    points: Any = finish(pairs, 10)[0].details["bins"]
+    sure = pytest.approx(0.15)
+    assert points[1] == {"from": 0.1, "to": 0.2, "n": 4, "confidence": sure, "accuracy": 0.75}
     assert (points[9]["n"], points[9]["accuracy"]) == (2, 0.5)
     assert points[0] == {"from": 0.0, "to": 0.1, "n": 0, "confidence": None, "accuracy": None}
 

@@ -210,8 +210,9 @@ def test_each_sample_a_cluster_is_the_plain_error() -> None:
 def test_clusters_that_are_alike_may_be_counted() -> None:
     """A cluster that occurs five times is five clusters; sums in small units give the very same error."""
     apart = [(Ratio(2, 3, 3), 1)] * 5 + [(Ratio(1, 4, 4), 1)] * 2
-    together = [(Ratio(2, 3, 3), 5), (Ratio(1, 4, 4), 2)]
-    assert measure_clustered_error(together) == measure_clustered_error(apart)
+    assert measure_clustered_error([(Ratio(2, 3, 3), 5), (Ratio(1, 4, 4), 2)]) == measure_clustered_error(
+        apart
+    )
     scaled = [(Ratio(one.top << 40, one.bottom << 40, one.n), count) for one, count in CLUSTERS]
     assert measure_clustered_error(scaled) == measure_clustered_error(CLUSTERS)
 
@@ -239,37 +240,48 @@ def test_error_needs_two_samples(n: int) -> None:
 
 
 def test_variances_of_shares_add_up() -> None:
-    """The standard error of a mean of shares is √(Σ p(1-p)/(n-1)) over their number."""
+    """The standard error of a mean of shares is √(Σ p(1-p)/(n-1)) over their number.
+
+    Degrees of freedom are Satterthwaite's, weighed by the spreads; the interval is that of the effective
+    sample. All of 5 is not taken as certain: it has the spread of its Jeffreys posterior.
+    """
+    first, second = 0.6 * 0.4 / 49, 0.9 * 0.1 / 99
     found = average_shares([(30, 50), (90, 100)])
-    expected = (0.6 * 0.4 / 49 + 0.9 * 0.1 / 99) ** 0.5 / 2
-    assert found.std_error == pytest.approx(expected, rel=1e-14)
-    assert found.interval_method == "stratified"
-    assert found.interval is not None
-    assert found.interval[0] < 0.75 < found.interval[1]
+    assert found.std_error == pytest.approx((first + second) ** 0.5 / 2, rel=1e-14)
+    freedom = int((first + second) ** 2 / (first**2 / 49 + second**2 / 99))
+    assert found.interval == score_interval(0.75, found.std_error or 0, freedom)
+    assert found.interval == pytest.approx((0.6672408897833992, 0.8177969386923625))
+    assert (found.interval_method, found.is_share) == ("stratified", True)
+    perfect = average_shares([(5, 5), (50, 100)]).std_error
+    assert perfect == pytest.approx((5.5 * 0.5 / (36 * 7) + 0.25 / 99) ** 0.5 / 2, rel=1e-14)
 
 
-def test_a_perfect_share_is_not_taken_as_certain() -> None:
-    """All of 5 has the spread of its Jeffreys posterior: 5.5 · 0.5 / (36 · 7)."""
-    found = average_shares([(5, 5), (50, 100)])
-    expected = (5.5 * 0.5 / (36 * 7) + 0.25 / 99) ** 0.5 / 2
-    assert found.std_error == pytest.approx(expected, rel=1e-14)
+@pytest.mark.parametrize(
+    ("shares", "method", "interval"),
+    [
+        ([(5, 5)] * 10, "mover", (1 - (1 - wilson(5, 5)[0]) / 10**0.5, 1.0)),
+        ([(0, 5), (0, 8)], "mover", (0.0, 0.27112)),
+        ([(0, 5), (5, 5)], "stratified", score_interval(0.5, (2 * 2.75 / (36 * 7)) ** 0.5 / 2, 8)),
+        ([(1, 2), (3, 4)], "stratified", (0.00714, 0.99742)),
+    ],
+)
+def test_shares_at_an_end_have_an_interval(
+    shares: list[tuple[int, int]], method: str, interval: Interval
+) -> None:
+    """Where all shares are at the same end it is made from their own, ends there and does not shrink to it.
 
-
-def test_all_perfect_shares_end_at_one() -> None:
-    """Where every share is all, the interval ends at 1 and does not shrink to it."""
-    found = average_shares([(5, 5)] * 10)
-    assert found.interval_method == "mover"
-    assert found.interval is not None
-    assert (0.8 < found.interval[0] < 0.9, found.interval[1]) == (True, 1.0)
+    Small shares have at least one degree of freedom.
+    """
+    found = average_shares(shares)
+    assert (found.interval_method, found.is_share) == (method, True)
+    assert found.interval == pytest.approx(interval, abs=5e-6)
 
 
 def test_a_part_with_one_sample_leaves_no_interval() -> None:
     """Its spread cannot be known, and the note says so."""
     found = average_shares([(1, 1), (50, 100)])
-    assert (found.interval, found.interval_note) == (
-        None,
-        "a part with one sample says nothing about its spread",
-    )
+    note = "a part with one sample says nothing about its spread"
+    assert (found.interval, found.interval_note) == (None, note)
 
 
 def test_standard_errors_add_up_as_squares() -> None:
@@ -284,32 +296,6 @@ def test_a_missing_error_leaves_no_interval() -> None:
     """One value without a standard error is enough, and the note counts them."""
     found = average_errors([MetricValue("x", 1.0, 5), MetricValue("x", 2.0, 5, std_error=0.1)])
     assert (found.interval, found.interval_note) == (None, "1 of 2 have no standard error")
-
-
-def test_degrees_of_freedom_are_satterthwaite_s() -> None:
-    """Those of the two shares, weighed by their spreads; the interval is that of the effective sample."""
-    shares = [(30, 50), (90, 100)]
-    first, second = 0.6 * 0.4 / 49, 0.9 * 0.1 / 99
-    freedom = int((first + second) ** 2 / (first**2 / 49 + second**2 / 99))
-    found = average_shares(shares)
-    assert found.interval == score_interval(0.75, found.std_error or 0, freedom)
-    assert found.interval == pytest.approx((0.6672408897833992, 0.8177969386923625))
-    assert found.is_share
-
-
-def test_small_shares_have_at_least_one_degree_of_freedom() -> None:
-    """Two samples in one part and four in the other."""
-    found = average_shares([(1, 2), (3, 4)])
-    assert found.std_error == pytest.approx((1 / 4 + 1 / 16) ** 0.5 / 2)
-    assert found.interval == pytest.approx((0.007144589133472922, 0.9974161330847594))
-
-
-def test_shares_of_nothing_and_of_all_have_a_mean_between() -> None:
-    """Only where all shares are at the same end is the interval made from their own."""
-    assert average_shares([(0, 5), (5, 5)]).interval_method == "stratified"
-    found = average_shares([(0, 5), (0, 8)])
-    assert (found.interval_method, found.is_share) == ("mover", True)
-    assert found.interval == pytest.approx((0.0, 0.27111587944915344))
 
 
 def test_counts_have_the_mean_and_the_interval_of_their_shares() -> None:
@@ -421,25 +407,15 @@ def test_an_interval_with_an_end_beyond_floats_is_none(value: float) -> None:
 
 
 def test_a_field_that_is_nowhere_is_named_with_a_hint() -> None:
-    """With the name that it may stand for, or with those that there are; without rows nothing is missed."""
-    with pytest.raises(ScoringError) as caught:
-        Mean("is_corect").check({"rows": 1, "names": ["is_correct"]})
-    assert (caught.value.code, str(caught.value.hint)) == ("E402", "did you mean `is_correct`?")
+    """With the names that there are, where none is near; without rows nothing is missed."""
     with pytest.raises(ScoringError) as caught:
         Mean("grade").check({"rows": 1, "names": ["x"]})
-    assert caught.value.hint == "the scorer has `x`"
+    assert (caught.value.code, caught.value.hint) == ("E402", "the scorer has `x`")
     Mean("grade").check({"rows": 0, "names": []})
     Mean("grade").check({})
-
-
-def test_values_that_are_no_numbers_are_shown() -> None:
-    """How many samples, and three of the values at most."""
     part = {"unsuitable": {"x": 4}, "examples": {"x": ["'a'", "'b'", "'c'", "'d'"]}}
-    with pytest.raises(ScoringError) as caught:
+    with pytest.raises(ScoringError, match=r"in 4 samples, such as 'a', 'b', 'c'\n"):
         Mean("x").check(part)
-    held = "holds other values in 4 samples, such as 'a', 'b', 'c'"
-    assert caught.value.message == f"`mean` needs numbers, but `x` {held}"
-    assert caught.value.hint == "`frequency` and the classification metrics read text"
 
 
 def test_values_say_what_was_left_out() -> None:

@@ -35,7 +35,7 @@ from answerkey.metrics.classification import (
     Precision,
 )
 from answerkey.metrics.intervals import Ratio, average_clustered_error, average_shares
-from answerkey.metrics.measure import MOST_GROUPS, bound_clustered, label_rows, name_clusters, name_groups
+from answerkey.metrics.measure import bound_clustered, label_rows, name_clusters, name_groups
 from answerkey.metrics.moments import Max, Min, WeightedAverage
 from answerkey.metrics.python import PythonMetric
 from answerkey.testing import TestServer
@@ -43,50 +43,50 @@ from answerkey.types import MetricValue, Samples, Scores
 
 from .conftest import make_scores
 
-TRIALS = Trials(2)
+PLAIN, TRIALS = Design(), Trials(2)
 
 
-def measure_all(metric: Metric, *shards: Scores, trials: Trials | None = TRIALS) -> dict[str, MetricValue]:
-    """Return a metric's values over shards, by name."""
-    one = KeyedMetric("m", metric)
-    parts = [measure_metrics([one], shard, number_samples(shard), trials)[0] for shard in shards]
-    return {value.name: value for value in finish_metric(one, parts, trials)}
+def finish(
+    metric: Metric,
+    scores: Scores,
+    samples: Samples | Mapping[str, Sequence[object]] | None = None,
+    design: Design = PLAIN,
+    *,
+    trials: Trials | None = None,
+) -> dict[str, MetricValue]:
+    """Return a metric's values by name, the first of each; the columns are those of samples asked once."""
+    one = KeyedMetric("m", metric, design)
+    if not isinstance(samples, Samples):
+        size = len(scores) // (trials.num_trials if trials else 1)
+        frame = pl.DataFrame(dict(samples or {"row": range(size)}))
+        samples = Samples(frame, pl.Series([str(number) for number in range(frame.height)]))
+        samples = samples.repeat(trials.num_trials) if trials else samples
+    values = finish_metric(one, measure_metrics([one], scores, samples, trials), trials)
+    return {value.name: value for value in reversed(values)}
 
 
-def number_samples(scores: Scores) -> Samples:
-    """Return samples without columns, as many as there are scores."""
-    return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
-
-
-def test_without_trials_nothing_changes() -> None:
-    """A metric over samples that were asked once is what it always was."""
-    value = measure_all(Mean("x"), make_scores({"x": [1.0, 0.0]}), trials=None)["x_mean"]
-    assert (value.value, value.n, value.interval_method, dict(value.details)) == (
-        0.5,
-        2,
-        "wilson",
-        {"count": 1, "of": 2},
-    )
+def show_groups(value: MetricValue) -> list[tuple[str | None, float | None, int]]:
+    """Return group, value and n of the first column."""
+    return [(one.group, one.value, one.n) for one in value.groups[0].values]
 
 
 def test_a_metric_sees_samples() -> None:
-    """`n` counts samples, and the interval is that of their means, kept within [0, 1] for right and wrong."""
-    value = measure_all(Mean("is_correct"), make_scores({"is_correct": [1, 0, 1, 1]}))["is_correct_mean"]
+    """`n` counts samples, and the interval is that of their means, kept within [0, 1] for right and wrong.
+
+    Over samples that were asked once it is as ever; `min` of right and wrong is a share of samples.
+    """
+    once = finish(Mean("x"), make_scores({"x": [1.0, 0.0]}))["x_mean"]
+    assert (once.value, once.n, once.interval_method) == (0.5, 2, "wilson")
+    assert dict(once.details) == {"count": 1, "of": 2}
+    scores = make_scores({"is_correct": [1, 0, 1, 1]})
+    value = finish(Mean("is_correct"), scores, trials=TRIALS)["is_correct_mean"]
     assert (value.value, value.n, value.interval_method) == (0.75, 2, "student_t")
     assert (value.interval, value.std_error, value.is_share) == ((0.0, 1.0), 0.25, True)
-    assert dict(value.details) == {
-        "num_trials": 2,
-        "counts": "samples",
-        "aggregates": {"is_correct": "mean"},
-    }
-
-
-def test_aggregates_that_are_all_zero_or_one_have_an_interval() -> None:
-    """`min` of right and wrong is a share of samples."""
+    told = {"num_trials": 2, "counts": "samples", "aggregates": {"is_correct": "mean"}}
+    assert dict(value.details) == told
     trials = Trials(2, (ScoreAggregator("is_correct", Aggregator("min")),))
-    value = measure_all(Mean("is_correct.min"), make_scores({"is_correct": [1, 0, 1, 1]}), trials=trials)
-    assert value["is_correct.min_mean"].value == 0.5
-    assert value["is_correct.min_mean"].interval_method == "wilson"
+    value = finish(Mean("is_correct.min"), scores, trials=trials)["is_correct.min_mean"]
+    assert (value.value, value.interval_method) == (0.5, "wilson")
 
 
 SUM_UP = "def compute_metrics(scores):\n    return {{'sum': sum(one['values']['{}'] for one in scores)}}\n"
@@ -108,7 +108,7 @@ SUM_UP = "def compute_metrics(scores):\n    return {{'sum': sum(one['values']['{
 def test_every_metric_sees_the_aggregates_of_trials(metric: Metric, name: str, value: float) -> None:
     """Three samples with means 1/2, 0 and 1 and maxima 1, 0 and 1; a function of your own sees both."""
     trials = Trials(2, tuple(ScoreAggregator("x", Aggregator(one)) for one in ("mean", "max")))
-    found = measure_all(metric, make_scores({"x": [1, 0, 0, 0, 1, 1]}), trials=trials)[name]
+    found = finish(metric, make_scores({"x": [1, 0, 0, 0, 1, 1]}), trials=trials)[name]
     assert found.value == pytest.approx(value)
     assert (found.n, found.details["counts"]) == (3, "samples")
 
@@ -116,100 +116,85 @@ def test_every_metric_sees_the_aggregates_of_trials(metric: Metric, name: str, v
 def test_metadata_is_counted_per_trial() -> None:
     """There is no aggregate of a letter: `n` counts trials, and the trials of a sample are one cluster."""
     letters = ["A", "B", "A", "A", "A", "A", "B", "B", "A", "B", "A", "A"]
-    value = measure_all(Frequency("letter"), make_scores({"x": [1] * 12}, {"letter": letters}))["letter_A"]
-    shares = [0.5, 1, 1, 0, 0.5, 1]
+    scores = make_scores({"x": [1] * 12}, {"letter": letters})
+    value = finish(Frequency("letter"), scores, trials=TRIALS)["letter_A"]
     assert (value.value, value.n, value.interval_method) == (8 / 12, 12, "clustered_wilson")
-    assert value.std_error == pytest.approx(sem(shares), rel=1e-14)
+    assert value.std_error == pytest.approx(sem([0.5, 1, 1, 0, 0.5, 1]), rel=1e-14)
     assert (value.details["counts"], value.details["clusters"]) == ("trials", 6)
-
-
-def test_few_samples_have_no_interval_for_their_trials() -> None:
-    """Trials of two samples are two clusters, however many they are."""
-    scores = make_scores({"x": [1, 0, 1, 1]}, {"letter": ["A", "B", "A", "A"]})
-    value = measure_all(Frequency("letter"), scores)["letter_A"]
+    few = make_scores({"x": [1, 0, 1, 1]}, {"letter": ["A", "B", "A", "A"]})
+    value = finish(Frequency("letter"), few, trials=TRIALS)["letter_A"]
     assert (value.value, value.interval) == (0.75, None)
     assert value.interval_note == "an interval needs at least 5 samples, there are 2"
-
-
-def test_classification_of_metadata_is_counted_per_trial() -> None:
-    """Truth and prediction are metadata, so each trial is classified."""
     scores = make_scores({"x": [1, 0]}, {"truth": ["A", "A"], "said": ["A", "B"]})
-    value = measure_all(MulticlassClassification("truth", "said"), scores)["accuracy"]
+    value = finish(MulticlassClassification("truth", "said"), scores, trials=TRIALS)["accuracy"]
     assert (value.value, value.n) == (0.5, 2)
 
 
 def test_text_in_any_shard_decides_for_all() -> None:
     """A value that is text somewhere is counted per trial everywhere, however samples were sharded."""
-    first = make_scores({"label": [1, 1]}, encoded=["label"])
-    second = make_scores({"label": ["x", 1]}, encoded=["label"])
-    whole = make_scores({"label": [1, 1, "x", 1]}, encoded=["label"])
-    assert measure_all(Frequency("label"), first, second) == measure_all(Frequency("label"), whole)
-    assert measure_all(Frequency("label"), whole)["label_1"].value == 0.75
+    one = KeyedMetric("m", Frequency("label"))
+
+    def measure_part(labels: list[object]) -> Part:
+        scores = make_scores({"label": labels}, encoded=["label"])
+        samples = Samples(pl.DataFrame(), pl.Series(map(str, range(len(scores)))))
+        return measure_metrics([one], scores, samples, TRIALS)[0]
+
+    whole = finish_metric(one, [measure_part([1, 1, "x", 1])], TRIALS)
+    assert finish_metric(one, [measure_part([1, 1]), measure_part(["x", 1])], TRIALS) == whole
+    assert {value.name: value.value for value in whole} == {"label_1": 0.75, "label_x": 0.25}
 
 
 def test_samples_without_all_their_trials_are_left_out_and_counted() -> None:
-    """A sample with a failed call is no 0 and no half: it is in `n_excluded`."""
+    """A sample with a failed call is no 0 and no half; a field that is nowhere is named in the note."""
     scores = make_scores({"x": [1, None, 1, 1]}, status=["SCORED", "ERROR", "SCORED", "SCORED"])
-    value = measure_all(Mean("x"), scores)["x_mean"]
+    value = finish(Mean("x"), scores, trials=TRIALS)["x_mean"]
     assert (value.value, value.n, dict(value.n_excluded)) == (1.0, 1, {"error": 1})
-
-
-def test_a_field_that_is_nowhere_is_named() -> None:
-    """The note lists the aggregates that there are."""
-    value = measure_all(Mean("is_correct.max"), make_scores({"is_correct": [1, 0]}))["is_correct.max_mean"]
+    value = finish(Mean("x.max"), make_scores({"x": [1, 0]}), trials=TRIALS)["x.max_mean"]
     assert value.value is None
-    assert "no score has the field `is_correct.max`" in str(value.note)
+    assert "no score has the field `x.max`" in str(value.note)
 
 
-def order_samples(owners: str, is_extra: str | None = None, trials: int = 1) -> Samples:
+def order_samples(
+    owners: str, is_extra: str | None = None, trials: int = 1, groups: str | None = None
+) -> Samples:
     """Return samples, a letter for each order in which one is shown; `x` marks rows for a prior."""
     orders = pl.DataFrame({"base_sample_id": list(owners)})
     if is_extra is not None:
         orders = orders.with_columns(is_extra=pl.Series([mark == "x" for mark in is_extra]))
     ids = pl.Series([str(number) for number in range(len(owners))])
-    frame = pl.DataFrame({"g": list(owners)})
-    return Samples(frame, ids, orders=orders).repeat(trials)
-
-
-def conclude_orders(
-    metric: Metric, scores: Scores, samples: Samples, trials: Trials | None = None
-) -> MetricValue:
-    """Return the first value of a metric over samples that were shown in several orders."""
-    one = KeyedMetric("m", metric)
-    return finish_metric(one, measure_metrics([one], scores, samples, trials), trials)[0]
+    return Samples(pl.DataFrame({"g": list(groups or owners)}), ids, orders=orders).repeat(trials)
 
 
 def test_orders_of_a_sample_are_one_sample() -> None:
-    """Two samples in two orders: `n` is 2, and a value is the mean over a sample's orders."""
-    value = conclude_orders(Mean("x"), make_scores({"x": [1, 0, 1, 1]}), order_samples("aabb"))
+    """A value is the mean over a sample's orders, and over the trials of each order before that."""
+    value = finish(Mean("x"), make_scores({"x": [1, 0, 1, 1]}), order_samples("aabb"))["x_mean"]
     assert (value.value, value.n, value.std_error) == (0.75, 2, 0.25)
     assert (value.details["num_trials"], value.details["counts"]) == (1, "samples")
-
-
-def test_orders_and_trials_of_a_sample_are_one_sample() -> None:
-    """The mean is over the trials of an order first, then over the orders."""
     scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 0]})
-    value = conclude_orders(Mean("x"), scores, order_samples("aabb", trials=2), TRIALS)
+    value = finish(Mean("x"), scores, order_samples("aabb", trials=2), trials=TRIALS)["x_mean"]
     assert (value.value, value.n, value.std_error) == (0.5, 2, 0.25)
 
 
 def test_letters_in_several_orders_are_clustered_by_sample() -> None:
     """Words are counted row by row; the rows of a sample are one cluster, whatever their number."""
     scores = make_scores({"x": [1] * 11}, {"letter": list("ABAAABBABAB")})
-    value = conclude_orders(Frequency("letter"), scores, order_samples("aabbccddeee"))
-    assert (value.name, value.value, value.n) == ("letter_A", 6 / 11, 11)
+    value = finish(Frequency("letter"), scores, order_samples("aabbccddeee"))["letter_A"]
+    assert (value.value, value.n) == (6 / 11, 11)
     assert (value.details["clusters"], value.details["counts"]) == (5, "orders")
 
 
 def test_rows_that_estimate_a_prior_count_for_the_metric_that_reads_them_alone() -> None:
-    """The mean sees one row of each sample; a metric that reads the extra rows is handed all of them."""
+    """The mean sees the other rows, still as orders; a metric that reads the extra rows is handed all."""
     scores = make_scores({"x": [1, 0, 0, 1]})
     samples = order_samples("aaab", is_extra=".xx.")
-    value = conclude_orders(Mean("x"), scores, samples)
+    value = finish(Mean("x"), scores, samples)["x_mean"]
     assert (value.value, value.n) == (1.0, 2)
-    assert conclude_orders(Mean("x"), scores, order_samples("aaab", is_extra="....")).n == 2
+    assert finish(Mean("x"), scores, order_samples("aaab", is_extra="...."))["x_mean"].n == 2
     one = KeyedMetric("m", RowCount())
     assert measure_metrics([one], scores, samples)[0]["whole"] == {"rows": 4}
+    scores = make_scores({"x": [1, 0, 0, 1, 1]})
+    value = finish(Mean("x"), scores, order_samples("aaabb", is_extra="..x.."))["x_mean"]
+    assert (value.value, value.n) == (0.75, 2)
 
 
 class RowCount(PythonMetric):
@@ -228,61 +213,33 @@ class RowCount(PythonMetric):
 
 def test_a_snippet_over_orders_sees_samples() -> None:
     """Your own function gets one row per sample, with what all orders say in lists."""
-    snippet = (
-        "def compute_metrics(scores):\n    return {'n': len(scores), 'first': scores[0]['values']['x']}\n"
-    )
-    one = KeyedMetric("m", PythonMetric(snippet))
+    body = "{'n': len(scores), 'first': scores[0]['values']['x']}"
     scores = make_scores({"x": [1, 0, 1, 1]}, {"letter": list("ABAB")})
-    values = finish_metric(one, measure_metrics([one], scores, order_samples("aabb")))
-    assert {value.name: value.value for value in values} == {"n": 2.0, "first": 0.5}
-
-
-def group_orders(owners: str, groups: str) -> Samples:
-    """Return samples in several orders, with a group for each row."""
-    orders = pl.DataFrame({"base_sample_id": list(owners)})
-    ids = pl.Series([str(number) for number in range(len(owners))])
-    return Samples(pl.DataFrame({"g": list(groups)}), ids, orders=orders)
+    metric = PythonMetric(f"def compute_metrics(scores):\n    return {body}\n")
+    values = finish(metric, scores, order_samples("aabb"))
+    assert {name: value.value for name, value in values.items()} == {"n": 2.0, "first": 0.5}
 
 
 def test_groups_of_orders_have_the_means_of_their_samples() -> None:
-    """Means over the orders of a sample come first, within groups as in the whole."""
-    one = KeyedMetric("m", Mean("x"), Design(group_by=("g",)))
-    scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]})
-    samples = group_orders("aabbccddeeff", "ppppppqqqqqq")
-    (value,) = finish_metric(one, measure_metrics([one], scores, samples))
-    first, second = value.groups[0].values
-    assert (first.group, first.value, first.n, second.group, second.value, second.n) == (
-        "p",
-        0.5,
-        3,
-        "q",
-        5 / 6,
-        3,
-    )
-    assert first.std_error == pytest.approx(sem([0.5, 1, 0]))
-    assert second.std_error == pytest.approx(sem([1, 0.5, 1]))
-
-
-def test_groups_of_letters_in_several_orders_are_clustered_by_sample() -> None:
-    """Rows are counted, and the rows of a sample are one cluster of its group."""
-    one = KeyedMetric("m", Frequency("letter"), Design(group_by=("g",)))
-    scores = make_scores({"x": [1] * 12}, {"letter": list("ABAAABBBAAAB")})
-    samples = group_orders("aabbccddeeff", "ppppppqqqqqq")
-    value = finish_metric(one, measure_metrics([one], scores, samples))[0]
-    first, second = value.groups[0].values
-    assert (value.name, first.value, first.n, second.value, second.n) == ("letter_A", 2 / 3, 6, 0.5, 6)
-    assert first.std_error == pytest.approx(sem([0.5, 1, 0.5]))
-    assert second.std_error == pytest.approx(sem([0, 1, 0.5]))
-    assert first.interval_note == "an interval needs at least 5 samples, there are 3"
+    """Means over the orders of a sample come first; rows of letters are a cluster of their group."""
+    samples = order_samples("aabbccddeeff", groups="ppppppqqqqqq")
+    scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1]}, {"letter": list("ABAAABBBAAAB")})
+    value = finish(Mean("x"), scores, samples, Design(("g",)))["x_mean"]
+    assert show_groups(value) == [("p", 0.5, 3), ("q", 5 / 6, 3)]
+    errors = [one.std_error for one in value.groups[0].values]
+    assert errors == [pytest.approx(sem([0.5, 1, 0])), pytest.approx(sem([1, 0.5, 1]))]
+    value = finish(Frequency("letter"), scores, samples, Design(("g",)))["letter_A"]
+    assert show_groups(value) == [("p", 2 / 3, 6), ("q", 0.5, 6)]
+    errors = [one.std_error for one in value.groups[0].values]
+    assert errors == [pytest.approx(sem([0.5, 1, 0.5])), pytest.approx(sem([0, 1, 0.5]))]
+    note = "an interval needs at least 5 samples, there are 3"
+    assert {one.interval_note for one in value.groups[0].values} == {note}
 
 
 def test_groups_of_trials_are_clustered_by_sample() -> None:
     """Three samples, asked twice, in one group."""
-    one = KeyedMetric("m", Frequency("letter"), Design(group_by=("g",)))
-    frame = pl.DataFrame({"g": list("ppp")})
-    samples = Samples(frame, pl.Series(list("abc"))).repeat(2)
     scores = make_scores({"x": [1] * 6}, {"letter": list("ABAAAB")})
-    value = finish_metric(one, measure_metrics([one], scores, samples, TRIALS), TRIALS)[0]
+    value = finish(Frequency("letter"), scores, {"g": list("ppp")}, Design(("g",)), trials=TRIALS)["letter_A"]
     (only,) = value.groups[0].values
     assert only.std_error == pytest.approx(sem([0.5, 1, 0.5]))
     assert only.interval_note == "an interval needs at least 5 samples, there are 3"
@@ -290,42 +247,13 @@ def test_groups_of_trials_are_clustered_by_sample() -> None:
 
 def test_fields_of_shares_alone_make_a_share() -> None:
     """A ratio of a count and a share under trials is no share."""
-    metric = WeightedAverage("x", "w")
-    part = measure_metrics(
-        [KeyedMetric("m", metric)],
-        make_scores({"x": [1, 0], "w": [2, 3]}),
-        number_samples(make_scores({"x": [1, 0]})),
-        TRIALS,
-    )[0]
+    scores = make_scores({"x": [1, 0], "w": [2, 3]})
+    samples = Samples(pl.DataFrame(), pl.Series(["0", "1"]))
+    part = measure_metrics([KeyedMetric("m", WeightedAverage("x", "w"))], scores, samples, TRIALS)[0]
     assert part["is_share"] is False
 
 
-def test_rows_for_a_prior_leave_the_orders_of_others_in_place() -> None:
-    """What is left of a sample is still several orders of one sample."""
-    scores = make_scores({"x": [1, 0, 0, 1, 1]})
-    value = conclude_orders(Mean("x"), scores, order_samples("aaabb", is_extra="..x.."))
-    assert (value.value, value.n) == (0.75, 2)
-
-
 KNOWN = [1.0, 1.0, 0.0, 0.0, 1.0, 0.0]
-
-
-def finish(
-    metric: Metric,
-    scores: Scores,
-    columns: Mapping[str, Sequence[object]],
-    design: Design,
-    *,
-    trials: Trials | None = None,
-) -> dict[str, MetricValue]:
-    """Return a metric's values by name; the columns are the samples'."""
-    one = KeyedMetric("m", metric, design)
-    frame = pl.DataFrame(dict(columns))
-    samples = Samples(frame, pl.Series([str(number) for number in range(frame.height)]))
-    if trials is not None:
-        samples = samples.repeat(trials.num_trials)
-    part = measure_metrics([one], scores, samples, trials)[0]
-    return {value.name: value for value in finish_metric(one, [part], trials)}
 
 
 def test_clusters_have_their_known_error() -> None:
@@ -368,16 +296,17 @@ def test_clusters_cover_every_ratio() -> None:
 
 
 def test_groups_have_their_own_values() -> None:
-    """Each group is measured alone, with its own interval and what it leaves out; labels are in order."""
-    scores = make_scores({"x": [1, 0, 1, 1, 0]}, status=["SCORED"] * 4 + ["FAILED"])
-    groups = finish(Mean("x"), scores, {"g": ["b", "a", "a", "b", "b"]}, Design(("g",)))["x_mean"].groups
-    (found,) = groups
-    assert found.column == "g"
-    assert [(one.group, one.value, one.n, dict(one.n_excluded)) for one in found.values] == [
-        ("a", 0.5, 2, {}),
-        ("b", 1.0, 2, {"failed": 1}),
-    ]
-    assert [one.interval for one in found.values] == [wilson(1, 2), wilson(2, 2)]
+    """Each group is measured alone, with its own interval and what it leaves out; labels are in order.
+
+    Null is a group of its own.
+    """
+    scores = make_scores({"x": [1, 0, 1, 1, 0, 1]}, status=["SCORED"] * 4 + ["FAILED", "SCORED"])
+    value = finish(Mean("x"), scores, {"g": ["b", "a", "a", "b", "b", None]}, Design(("g",)))["x_mean"]
+    assert (value.groups[0].column, len(value.groups)) == ("g", 1)
+    assert show_groups(value) == [("(none)", 1.0, 1), ("a", 0.5, 2), ("b", 1.0, 2)]
+    found = value.groups[0].values
+    assert [dict(one.n_excluded) for one in found] == [{}, {}, {"failed": 1}]
+    assert [one.interval for one in found] == [wilson(1, 1), wilson(1, 2), wilson(2, 2)]
 
 
 def test_macro_average_counts_every_group_once() -> None:
@@ -423,12 +352,6 @@ def test_a_label_that_a_group_lacks_is_none_of_its_samples() -> None:
     ]
 
 
-def test_samples_without_a_group_are_shown_as_such() -> None:
-    """Null is a group of its own."""
-    value = finish(Mean("x"), make_scores({"x": [1, 0]}), {"g": [None, "a"]}, Design(("g",)))["x_mean"]
-    assert [one.group for one in value.groups[0].values] == ["(none)", "a"]
-
-
 def test_groups_without_a_value_stay_out_of_the_average() -> None:
     """The average says over how many groups it was taken."""
     scores = make_scores({"x": [1, 0, None]}, status=["SCORED", "SCORED", "FAILED"])
@@ -437,34 +360,24 @@ def test_groups_without_a_value_stay_out_of_the_average() -> None:
     assert macro.note == "mean over 1 of 2 groups, the others have no value"
 
 
-def test_too_many_groups_are_not_listed() -> None:
+def test_too_many_groups_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of ids is no breakdown, and its note says so."""
-    size = MOST_GROUPS + 1
-    value = finish(Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",)))
-    groups = value["x_mean"].groups[0]
-    assert (groups.values, groups.macro.note) == ((), "there are more than 10000 groups")
+    assert measure.MOST_GROUPS == 10_000
+    monkeypatch.setattr(measure, "MOST_GROUPS", 20)
+    for size, listed, note in ((20, 20, None), (21, 0, "there are more than 20 groups")):
+        found = finish(Mean("x"), make_scores({"x": [1] * size}), {"g": list(range(size))}, Design(("g",)))
+        groups = found["x_mean"].groups[0]
+        assert (len(groups.values), groups.macro.note) == (listed, note)
 
 
 def test_trials_are_grouped_by_their_samples() -> None:
-    """A group's value is the mean over its samples, its interval that of their means."""
-    scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 0]})
-    value = finish(Mean("x"), scores, {"g": list("aabb")}, Design(("g",)), trials=Trials(2))["x_mean"]
-    assert [(one.group, one.value, one.n) for one in value.groups[0].values] == [
-        ("a", 0.75, 2),
-        ("b", 0.25, 2),
-    ]
-
-
-def test_metadata_of_trials_is_grouped_too() -> None:
-    """Letters are counted per trial in each group; the samples of a group are its clusters."""
-    letters = ["A", "B"] * 6 + ["A", "A"] * 6
-    scores = make_scores({"x": [1] * 24}, {"letter": letters})
-    groups = {"g": ["p"] * 6 + ["q"] * 6}
-    value = finish(Frequency("letter"), scores, groups, Design(("g",)), trials=Trials(2))["letter_A"]
-    assert [(one.group, one.value, one.n) for one in value.groups[0].values] == [
-        ("p", 0.5, 12),
-        ("q", 1.0, 12),
-    ]
+    """A group's value is the mean over its samples; letters are counted per trial in each group."""
+    scores = make_scores({"x": [1, 0, 1, 1, 0, 0, 1, 0]}, {"letter": list("ABABAAAA")})
+    groups, design = {"g": list("aabb")}, Design(("g",))
+    value = finish(Mean("x"), scores, groups, design, trials=TRIALS)["x_mean"]
+    assert show_groups(value) == [("a", 0.75, 2), ("b", 0.25, 2)]
+    value = finish(Frequency("letter"), scores, groups, design, trials=TRIALS)["letter_A"]
+    assert show_groups(value) == [("a", 0.5, 4), ("b", 1.0, 4)]
 
 
 def test_clusters_under_trials_are_those_of_the_samples() -> None:
@@ -480,7 +393,7 @@ def test_snippets_are_run_for_every_group() -> None:
     """Your own function sees the scores of a group alone."""
     metric = PythonMetric("def compute_metrics(scores):\n    return {'n': len(scores)}\n")
     value = finish(metric, make_scores({"x": [1, 0, 1]}), {"g": list("aab")}, Design(("g",)))["n"]
-    assert [(one.group, one.value) for one in value.groups[0].values] == [("a", 2.0), ("b", 1.0)]
+    assert show_groups(value) == [("a", 2.0, 2), ("b", 1.0, 1)]
     assert value.interval_note
 
 
@@ -538,9 +451,8 @@ def test_names_that_two_values_share_have_no_clustered_interval() -> None:
     one = KeyedMetric("m", MulticlassClassification("t", "s"), Design(cluster_by="c"))
     samples = Samples(pl.DataFrame({"c": list(range(10))}), pl.Series(map(str, range(10))))
     values = finish_metric(one, measure_metrics([one], scores, samples))
-    notes = {value.interval_note for value in values if value.name == "macro_recall"}
-    assert notes == {"two values of the metric have this name"}
-    assert {value.interval for value in values if value.name == "macro_recall"} == {None}
+    found = {(value.interval, value.interval_note) for value in values if value.name == "macro_recall"}
+    assert found == {(None, "two values of the metric have this name")}
 
 
 def test_averages_over_no_class_at_all_stay_empty() -> None:
@@ -645,31 +557,20 @@ def test_a_design_names_the_columns_it_needs() -> None:
 
 
 def test_labels_are_the_text_of_the_values() -> None:
-    """Numbers and truth values are written as metrics write them; null stays null."""
-    samples = Samples(
-        pl.DataFrame({"x": [1.5, None, 2.0], "y": [True, False, None], "z": ["q", None, ""]}), IDS
-    )
+    """Numbers and truth values are written as metrics write them, JSON text by its value; null stays null."""
+    columns = {"x": [1.5, None, 2.0], "y": [True, False, None], "z": ["q", None, ""], "j": ['"A"', "3", None]}
+    samples = Samples(pl.DataFrame(columns), IDS, encoded=frozenset({"j"}))
     assert label_rows(samples, "x").to_list() == ["1.5", None, "2.0"]
     assert label_rows(samples, "y").to_list() == ["True", "False", None]
     assert label_rows(samples, "z").to_list() == ["q", None, ""]
+    assert label_rows(samples, "j").to_list() == ["A", "3", None]
 
 
-def test_encoded_columns_are_decoded() -> None:
-    """What is stored as JSON text is labelled by its value."""
-    samples = Samples(pl.DataFrame({"x": ['"A"', "3", None]}), IDS, encoded=frozenset({"x"}))
-    assert label_rows(samples, "x").to_list() == ["A", "3", None]
-
-
-def test_samples_without_a_group_form_one() -> None:
-    """They are shown together, under a name of their own."""
+def test_samples_without_a_label_form_a_group_and_stand_alone_as_clusters() -> None:
+    """They are shown together under a name of their own; nothing says that they belong together."""
     assert name_groups(pl.Series(["x", None])).to_list() == ["x", "(none)"]
-
-
-def test_samples_without_a_cluster_stand_alone() -> None:
-    """Nothing says that they belong together."""
     found = name_clusters(pl.Series("c", ["x", None, None]), IDS)
-    assert found.n_unique() == 3
-    assert found[0] == "x"
+    assert (found.n_unique(), found[0]) == (3, "x")
 
 
 Call = Callable[..., Any]
@@ -694,9 +595,13 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def score(
-    url: str, metrics: list[dict[str, object]] | None = None, *, rows: int = 6, **more: object
+    url: str,
+    metrics: list[dict[str, object]] | None = None,
+    *,
+    rows: int = 6,
+    **more: Any,  # noqa: ANN401 - of the task
 ) -> ak.Run:
-    """Return a run of a judge over these rows; each passage has two of them."""
+    """Return a run of a judge over these rows, asked once or in trials; each passage has two of them."""
     scorer: dict[str, object] = {
         "type": "model_as_a_judge_scorer",
         "model_key": f"{url}#judge",
@@ -704,10 +609,15 @@ def score(
         "score_min": 1,
         "score_max": 5,
     }
-    task = {"key": "t", "display_name": "T", "description": "D"}
     scorer |= {} if metrics is None else {"metrics": metrics}
+    definition = {"scorers": [scorer], **more}
     samples = [{"question": f"q{n}", "passage": f"p{n // 2}", "half": f"h{n % 2}"} for n in range(rows)]
-    return ak.score({**task, "definition": {"scorers": [scorer], **more}}, samples, ["x"] * rows)
+    trials = range(more.get("trials", {}).get("num_trials", 1))
+    said = [
+        {"sample_id": f"{n + 1:06d}", "trial": one, "completion": "x"} for n in range(rows) for one in trials
+    ]
+    task = {"key": "t", "display_name": "T", "description": "D", "definition": definition}
+    return ak.score(task, samples, said)
 
 
 def test_the_mean_of_a_judge_keeps_to_its_scale(url: str) -> None:
@@ -744,24 +654,8 @@ def test_every_metric_keeps_to_its_scale(
 
 def test_trials_keep_to_the_scale_too(url: str) -> None:
     """The mean of aggregates of a bounded score is bounded."""
-    trials = {
-        "num_trials": 2,
-        "score_aggregators": [{"score_name": "score", "aggregator": {"function": "max"}}],
-    }
-    task = {"trials": trials}
-    samples = [{"question": f"q{n}"} for n in range(6)]
-    scorer = {
-        "type": "model_as_a_judge_scorer",
-        "model_key": f"{url}#judge",
-        "user_prompt": "{{ sample.question }}: {{ model_output }}",
-        "score_min": 1,
-        "score_max": 5,
-    }
-    said = [
-        {"sample_id": f"{n + 1:06d}", "trial": trial, "completion": "x"} for n in range(6) for trial in (0, 1)
-    ]
-    whole = {"key": "t", "display_name": "T", "description": "D", "definition": {**task, "scorers": [scorer]}}
-    (value,) = ak.score(whole, samples, said).metrics.values()
+    aggregators = [{"score_name": "score", "aggregator": {"function": "max"}}]
+    (value,) = score(url, trials={"num_trials": 2, "score_aggregators": aggregators}).metrics.values()
     assert value.interval is not None
     assert value.interval[0] == 0.0
 

@@ -12,7 +12,6 @@ from answerkey.metrics.paired import (
     Spread,
     adjust_by_holm,
     bound_flips,
-    count_flips,
     count_samples,
     find_smallest,
     mcnemar,
@@ -105,11 +104,6 @@ def test_few_clusters_have_an_error_and_no_interval() -> None:
     assert found.evidence.interval_note == "it needs 5 clusters, there are 2"
 
 
-def test_values_other_than_right_and_wrong_are_no_flips() -> None:
-    """A half is neither."""
-    assert count_flips([(1.0, 0.5, 3)]) is None
-
-
 def test_holm_steps_down() -> None:
     """The smallest p counts as often as there are comparisons, the next one time less, and so on."""
     assert adjust_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
@@ -139,18 +133,6 @@ def test_means_of_both_runs_stand_beside_their_difference() -> None:
     assert (found.n, found.first, found.second, found.value) == (8, 7 / 8, 5 / 8, 2 / 8)
 
 
-def test_runs_that_are_all_right_do_not_correlate() -> None:
-    """Where one run has everything right there is no spread to share, and Newcombe's formula adds squares."""
-    found = bound_flips(Flips(both=8, first_only=2, second_only=0, neither=0))
-    (low, high), (other_low, other_high) = wilson(10, 10), wilson(8, 10)
-    assert found == pytest.approx(
-        (
-            0.2 - ((1 - low) ** 2 + (other_high - 0.8) ** 2) ** 0.5,
-            0.2 + ((high - 1) ** 2 + (0.8 - other_low) ** 2) ** 0.5,
-        )
-    )
-
-
 @pytest.mark.parametrize(("flips", "method"), [(9, "newcombe"), (10, "student_t")])
 def test_ten_flips_are_enough_for_student(flips: int, method: str) -> None:
     """With fewer the interval is Newcombe's."""
@@ -158,26 +140,29 @@ def test_ten_flips_are_enough_for_student(flips: int, method: str) -> None:
     assert found.evidence.interval_method == method
 
 
-def test_newcombe_s_interval_is_that_of_his_formula() -> None:
-    """Method 10 of Newcombe (1998), by hand: 5 both, 3 and 2 alone, 14 neither."""
-    flips = Flips(both=5, first_only=3, second_only=2, neither=14)
-    one, other = 8 / 24, 7 / 24
-    (low, high), (other_low, other_high) = wilson(8, 24), wilson(7, 24)
-    tie = (5 * 14 - 3 * 2 - 12) / (8 * 16 * 7 * 17) ** 0.5
+@pytest.mark.parametrize(
+    ("flips", "tie"),
+    [
+        (
+            Flips(both=5, first_only=3, second_only=2, neither=14),
+            (5 * 14 - 3 * 2 - 12) / (8 * 16 * 7 * 17) ** 0.5,
+        ),
+        (Flips(both=1, first_only=6, second_only=5, neither=2), (1 * 2 - 6 * 5) / (7 * 7 * 6 * 8) ** 0.5),
+        (Flips(both=8, first_only=2, second_only=0, neither=0), 0.0),
+    ],
+    ids=["corrected by half a sample", "negative as it is", "no spread to share"],
+)
+def test_newcombe_s_interval_is_that_of_his_formula(flips: Flips, tie: float) -> None:
+    """Method 10 of Newcombe (1998), by hand, with the correlation `tie` of the runs."""
+    n = flips.both + flips.first_only + flips.second_only + flips.neither
+    right = (flips.both + flips.first_only, flips.both + flips.second_only)
+    (one, other), ((low, high), (other_low, other_high)) = (
+        [x / n for x in right],
+        [wilson(x, n) for x in right],
+    )
     below = (one - low) ** 2 - 2 * tie * (one - low) * (other_high - other) + (other_high - other) ** 2
     above = (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
-    assert bound_flips(flips) == pytest.approx((1 / 24 - below**0.5, 1 / 24 + above**0.5))
-
-
-def test_runs_that_disagree_more_than_chance_are_not_corrected() -> None:
-    """Where the product of the flips is the larger, the correlation is negative as it is."""
-    flips = Flips(both=1, first_only=6, second_only=5, neither=2)
-    one, other = 7 / 14, 6 / 14
-    (low, high), (other_low, other_high) = wilson(7, 14), wilson(6, 14)
-    tie = (1 * 2 - 6 * 5) / (7 * 7 * 6 * 8) ** 0.5
-    below = (one - low) ** 2 - 2 * tie * (one - low) * (other_high - other) + (other_high - other) ** 2
-    above = (high - one) ** 2 - 2 * tie * (high - one) * (other - other_low) + (other - other_low) ** 2
-    assert bound_flips(flips) == pytest.approx((1 / 14 - below**0.5, 1 / 14 + above**0.5))
+    assert bound_flips(flips) == pytest.approx((one - other - below**0.5, one - other + above**0.5))
 
 
 #: Miller 2024: ω² = 1/9 and σ² = 1/6 of each model.

@@ -5,61 +5,74 @@ import pytest
 from answerkey.errors import SpecError
 from answerkey.metrics import python
 from answerkey.metrics.python import PythonMetric
+from answerkey.types import MetricValue, Scores
 
 from .conftest import compute, make_scores
 
 
+def run(*lines: str, scores: Scores | None = None) -> dict[str, MetricValue]:
+    """Return what a function with these lines makes of scores: one sample with x = 1."""
+    body = "\n".join(f"    {one}" for one in lines)
+    source = f"def compute_metrics(scores):\n{body}\n"
+    return compute(PythonMetric(source), scores or make_scores({"x": [1]}))
+
+
 def test_values_are_what_the_snippet_returns() -> None:
     """The snippet sees values and metadata of the samples that count, and its mapping becomes the values."""
-    metric = PythonMetric(
-        "def compute_metrics(scores):\n"
-        "    letters = [score.metadata['letter'] for score in scores]\n"
-        "    total = sum(score.values['x'] for score in scores)\n"
-        "    return {'total': total, 'as': letters.count('A'), 'ok': True}\n"
-    )
     scores = make_scores(
         {"x": [1.5, 2.0, None]}, {"letter": ["A", "B", None]}, status=["SCORED"] * 2 + ["FAILED"]
     )
-    values = compute(metric, scores)
-    assert {name: value.value for name, value in values.items()} == {"total": 3.5, "as": 1.0, "ok": 1.0}
-    assert (values["total"].n, values["total"].n_excluded, values["total"].type) == (
-        2,
-        {"failed": 1},
-        "python",
+    values = run(
+        "letters = [score.metadata['letter'] for score in scores]",
+        "total = sum(score.values['x'] for score in scores)",
+        "return {'total': total, 'as': letters.count('A'), 'ok': True}",
+        scores=scores,
     )
-
-
-def test_async_snippet_is_awaited() -> None:
-    """`async def` works as `def` does."""
+    assert {name: value.value for name, value in values.items()} == {"total": 3.5, "as": 1.0, "ok": 1.0}
+    total = values["total"]
+    assert (total.n, total.n_excluded, total.type, total.interval) == (2, {"failed": 1}, "python", None)
+    assert total.interval_note is not None
     metric = PythonMetric("async def compute_metrics(scores):\n    return {'n': len(scores)}\n")
     assert compute(metric, make_scores({"x": [1, 2]}))["n"].value == 2.0
 
 
-def test_failure_is_a_value_with_its_traceback() -> None:
-    """A snippet that fails loses its own values and nothing else."""
-    metric = PythonMetric("def compute_metrics(scores):\n    return {'x': 1 / 0}\n")
-    value = compute(metric, make_scores({"x": [1]}))["python"]
-    assert value.value is None
-    assert value.note == "the snippet failed: ZeroDivisionError: division by zero"
-    assert "1 / 0" in str(value.details["traceback"])
-    assert value.details["kind"] == "raised"
+@pytest.mark.parametrize(
+    ("lines", "note", "kind"),
+    [
+        (["return {'x': 1 / 0}"], "ZeroDivisionError: division by zero", "raised"),
+        (["return [1, 2]"], "it returned [1, 2], not a mapping of names to numbers", "bad_value"),
+        (["return None"], "it returned None, not a mapping of names to numbers", "bad_value"),
+        (["return {}"], "it returned {}, not a mapping of names to numbers", "bad_value"),
+        (["return {'a': float('inf')}"], "the snippet returned NaN or an infinity", "bad_value"),
+        (["while True: pass"], "the snippet took longer than its limit of 1 s", "timeout"),
+        (
+            ["return {'n': len(bytearray(1 << 40))}"],
+            "the snippet ran out of memory; its limit is 4 GiB",
+            "memory",
+        ),
+        (["return 3", "import", ""], "SyntaxError: invalid syntax", "load"),
+    ],
+)
+def test_a_failure_is_a_value_with_its_kind(
+    lines: list[str], note: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snippet that fails, or takes more than its limits, loses its own values and nothing else."""
+    monkeypatch.setattr(python, "SECONDS", 1.0 if kind == "timeout" else 60.0)
+    (value,) = run(*lines).values()
+    assert (value.name, value.value, value.note) == ("python", None, f"the snippet failed: {note}")
+    assert value.details["kind"] == kind
+    assert kind != "raised" or lines[0] in str(value.details["traceback"])
 
 
 def test_value_that_is_no_number_is_named() -> None:
-    """Text and null in the mapping are no values; the others stay."""
-    metric = PythonMetric("def compute_metrics(scores):\n    return {'a': 'high', 'b': None, 'c': 1}\n")
-    values = compute(metric, make_scores({"x": [1]}))
-    assert {name: value.value for name, value in values.items()} == {"a": None, "b": None, "c": 1.0}
-    assert values["a"].note == "the snippet returned 'high', not a number"
-    assert values["b"].note == "the snippet returned None, not a number"
-
-
-@pytest.mark.parametrize("returned", ["[1, 2]", "None", "{}"])
-def test_anything_but_a_mapping_is_a_failure(returned: str) -> None:
-    """A metric snippet returns names and numbers."""
-    metric = PythonMetric(f"def compute_metrics(scores):\n    return {returned}\n")
-    value = compute(metric, make_scores({"x": [1]}))["python"]
-    assert value.note == f"the snippet failed: it returned {returned}, not a mapping of names to numbers"
+    """Text, null and what no float holds are no values; the others stay."""
+    values = run("return {'a': 'high', 'b': None, 'c': 10**400, 'd': 1}")
+    assert {name: (value.value, value.note) for name, value in values.items()} == {
+        "a": (None, "the snippet returned 'high', not a number"),
+        "b": (None, "the snippet returned None, not a number"),
+        "c": (None, "the snippet returned a number that is not finite"),
+        "d": (1.0, None),
+    }
 
 
 def test_no_scores_are_not_given_to_the_snippet() -> None:
@@ -86,6 +99,7 @@ def test_snippet_is_named_for_the_trust_check() -> None:
     """The code is handed out before it runs."""
     (snippet,) = PythonMetric("def compute_metrics(scores): ...").snippets()
     assert (snippet.function, snippet.source) == ("compute_metrics", "def compute_metrics(scores): ...")
+    assert PythonMetric("def compute_metrics(scores): ...").fields() == ()
 
 
 def test_empty_snippet_is_refused_at_once() -> None:
@@ -93,46 +107,3 @@ def test_empty_snippet_is_refused_at_once() -> None:
     with pytest.raises(SpecError) as caught:
         PythonMetric("  \n")
     assert caught.value.code == "E108"
-
-
-def test_limit_of_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A snippet that takes too long says how long it may take."""
-    monkeypatch.setattr(python, "SECONDS", 1.0)
-    metric = PythonMetric("def compute_metrics(scores):\n    while True:\n        pass\n")
-    value = compute(metric, make_scores({"x": [1]}))["python"]
-    assert value.note == "the snippet failed: the snippet took longer than its limit of 1 s"
-
-
-def test_limit_of_memory_is_named() -> None:
-    """A snippet that needs too much memory says how much it may take."""
-    metric = PythonMetric("def compute_metrics(scores):\n    return {'n': len(bytearray(1 << 40))}\n")
-    value = compute(metric, make_scores({"x": [1]}))["python"]
-    assert value.note == "the snippet failed: the snippet ran out of memory; its limit is 4 GiB"
-
-
-def test_which_fields_a_snippet_reads_is_its_own_affair() -> None:
-    """So no field is checked, and none is left out of what it is given."""
-    assert PythonMetric("def compute_metrics(scores):\n    return {}\n").fields() == ()
-
-
-def test_failures_say_their_kind() -> None:
-    """A value of the wrong kind, or code that cannot be loaded, whose last line is the note."""
-    value = compute(PythonMetric("def compute_metrics(scores):\n    return 3\n"), make_scores({"x": [1]}))[
-        "python"
-    ]
-    assert dict(value.details) == {"kind": "bad_value"}
-    value = compute(PythonMetric("import nowhere_at_all\n"), make_scores({"x": [1]}))["python"]
-    assert value.note == "the snippet failed: ModuleNotFoundError: No module named 'nowhere_at_all'"
-    assert value.details["kind"] == "load"
-
-
-def test_numbers_that_are_not_finite_are_no_values() -> None:
-    """They fail; a truth value is 1 or 0, and no number has an interval, since nobody knows its formula."""
-    code = "def compute_metrics(scores):\n    return {'a': float('inf'), 'b': 1}\n"
-    value = compute(PythonMetric(code), make_scores({"x": [1]}))["python"]
-    assert value.note == "the snippet failed: the snippet returned NaN or an infinity"
-    code = "def compute_metrics(scores):\n    return {'b': True, 'c': 10**400}\n"
-    values = compute(PythonMetric(code), make_scores({"x": [1]}))
-    assert (values["b"].value, values["b"].interval) == (1.0, None)
-    assert values["b"].interval_note is not None
-    assert (values["c"].value, values["c"].note) == (None, "the snippet returned a number that is not finite")

@@ -92,19 +92,20 @@ def test_scorer_without_validity_goes_by_the_completion() -> None:
     """Refusals and replies without text are invalid for every scorer."""
     scores = make_scores({"is_correct": [1.0] * 6 + [None, 0.0]}, status=["SCORED"] * 6 + ["ERROR", "SCORED"])
     totals = count_rows(make_samples(), make_completions(), scores, None)
-    assert (totals["counts"]["valid"], totals["counts"]["invalid"], totals["counts"]["refused"]) == (6, 1, 1)
+    assert totals["counts"] == list_counts(8, 7, 6, 1, 1, 0, 1)
     assert list(totals["invalid"]) == ["REFUSED"]
     assert (totals["letters"], totals["categories"]) == ({}, {})
 
 
 def test_failed_rows_are_counted_by_reason() -> None:
-    """A failed row is neither valid nor invalid."""
-    scores = make_scores({"is_correct": [None, 1.0]}, status=["FAILED", "SCORED"])
-    scores = Scores(scores.frame.with_columns(reason=pl.Series(["BAD_TRUTH", None])))
-    totals = count_rows(make_samples(["x", "y"]), None, scores, "category")
-    assert totals["counts"]["failed"] == 1
-    assert totals["failed"]["BAD_TRUTH"]["example"] == {"sample_id": "000001", "completion": None}
-    assert list(totals["categories"]) == ["y"]
+    """A failed row is neither valid nor invalid; rows that are all scored fail for no reason."""
+    totals = count_rows(make_samples(["x", "y"]), None, make_failed(["BAD_TRUTH", None]), "category")
+    assert (totals["counts"]["failed"], totals["failed"]) == (1, list_reasons(BAD_TRUTH=(1, "000001", None)))
+    scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
+    totals = count_rows(make_samples(["x", "x"]), None, scores)
+    assert totals["invalid"] == list_reasons(INVALID=(1, "000002", None))
+    assert (totals["failed"], totals["errors"], totals["excluded"]) == ({}, {}, {})
+    assert (totals["completion_statuses"], totals["counts"]["invalid"]) == ({}, 1)
 
 
 @pytest.mark.parametrize(
@@ -151,20 +152,6 @@ def test_merged_shards_are_the_whole(cut: int) -> None:
     assert json.dumps(merge_counts(shards)) == json.dumps(merge_counts([count_eight()]))
 
 
-def test_merging_leaves_the_shards_alone() -> None:
-    """Merging twice gives the same tally."""
-    shard = count_eight()
-    assert merge_counts([shard, shard]) == merge_counts([shard, shard])
-    assert shard["invalid"]["REFUSED"]["count"] == 1
-
-
-def test_no_shards_are_an_empty_tally() -> None:
-    """Without samples every count is 0."""
-    totals = merge_counts([])
-    assert set(totals["counts"].values()) == {0}
-    assert totals["category_column"] is None
-
-
 def test_category_column_is_the_first_known_name() -> None:
     """`category` comes before `subject`, wherever they stand."""
     assert find_category_column(["question", "subject", "category"]) == "category"
@@ -172,36 +159,40 @@ def test_category_column_is_the_first_known_name() -> None:
     assert find_category_column(["question", "answer"]) is None
 
 
-def test_samples_are_counted_by_their_number_of_choices() -> None:
-    """Rows without a score do not count; choices that are no list are not counted at all."""
+def test_samples_are_counted_by_their_number_of_choices_and_letters() -> None:
+    """Rows without a score do not count; choices that are no list, or letters without truths, are nothing."""
     choices = [["A", "B"], ["A", "B", "C"], ["A", "B"], None]
     scores = make_scores({"x": [1.0] * 4}, {"choices": choices}, status=["SCORED"] * 3 + ["FAILED"])
     assert count_choices(scores) == {"2": 2, "3": 1}
     assert count_choices(make_scores({"x": [1.0]}, {"choices": [["A", "B"]]})) == {"2": 1}
     assert count_choices(make_scores({"x": [1.0]}, {"choices": ["A|B"]})) == {}
+    for name in ("ground_truth_choice", "predicted_choice"):
+        assert count_letters(make_scores({"x": [1.0]}, {name: ["A"]})) == {}
 
 
 def test_merged_reasons_add_up_and_keep_the_first_example() -> None:
-    """Of two shards that have the same reason the first one's example stays."""
+    """Of two shards that have the same reason the first one's example stays; the shards stay as they are."""
     shard = count_eight()
-    later = count_rows(
-        Samples(make_samples().frame, pl.Series([f"later {number}" for number in range(8)])),
-        make_completions(),
-        make_mcqa_scores(),
-        "category",
-    )
+    ids = pl.Series([f"later {number}" for number in range(8)])
+    later = count_rows(Samples(make_samples().frame, ids), make_completions(), make_mcqa_scores(), "category")
     merged = merge_counts([shard, later])
+    assert merge_counts([shard, later]) == merged
+    assert shard["invalid"]["REFUSED"]["count"] == 1
     example = {"NOT_A_CHOICE": (4, "000002", "b " * 100), "REFUSED": (2, "000005", None)}
     assert merged["invalid"] == list_reasons(**example)
     assert merged["errors"] == list_reasons(UNKNOWN=(2, "000007", None))
-    assert merged["failed"] == {}
     assert merged["counts"]["samples"] == 16
-    assert merged["completion_statuses"] == {"ERROR": 2, "OK": 12, "REFUSED": 2}
-    assert merged["excluded"] == {"repeated": 2}
     assert merged["letters"] == {"A": {"A": 2, "INVALID": 4}, "B": {"B": 2, "C": 2, "INVALID": 2}}
     assert merged["categories"]["x"] == {"n": 6, "correct": 2, "partial": 0}
-    assert (merged["category_column"], merged["choice_counts"], merged["readings"]) == ("category", {}, {})
-    assert (merged["failures"], "theirs" in merged) == ({}, False)
+    assert {name: merged.get(name) for name in ("completion_statuses", "excluded", "category_column")} == {
+        "completion_statuses": {"ERROR": 2, "OK": 12, "REFUSED": 2},
+        "excluded": {"repeated": 2},
+        "category_column": "category",
+    }
+    others = ("failed", "choice_counts", "readings", "failures", "theirs")
+    assert [merged.get(name) for name in others] == [{}, {}, {}, {}, None]
+    nothing = merge_counts([])
+    assert (set(nothing["counts"].values()), nothing["category_column"]) == ({0}, None)
 
 
 def test_the_first_category_column_of_any_shard_counts() -> None:
@@ -242,39 +233,15 @@ def test_completions_that_the_limit_cut_off_are_counted() -> None:
     assert count_rows(samples, None, scores)["cut_off"] == 0
 
 
-def test_letters_need_truths_and_predictions() -> None:
-    """One without the other says nothing."""
-    for name in ("ground_truth_choice", "predicted_choice"):
-        assert count_letters(make_scores({"x": [1.0]}, {name: ["A"]})) == {}
-
-
-def test_reasons_of_no_row_are_none() -> None:
-    """Rows that are all scored fail for no reason, even where one is stated."""
-    scores = make_scores({"is_correct": [1.0, 0.0]}, {"completion_validity": ["VALID", "INVALID"]})
-    totals = count_rows(make_samples(["x", "x"]), None, scores)
-    assert totals["invalid"] == list_reasons(INVALID=(1, "000002", None))
-    assert (totals["failed"], totals["errors"], totals["excluded"]) == ({}, {}, {})
-    assert (totals["completion_statuses"], totals["counts"]["invalid"]) == ({}, 1)
-
-
 IDS = pl.Series(["a", "b", "c", "d"])
 
 
-def make_failed(reasons: list[str | None], tracebacks: list[str | None] | None = None) -> Scores:
+def make_failed(reasons: Sequence[str | None], tracebacks: Sequence[str | None] | None = None) -> Scores:
     """Return scores that are FAILED where there is a reason."""
-    kept = tracebacks or [None] * len(reasons)
-    return Scores(
-        pl.DataFrame(
-            {
-                "status": ["SCORED" if reason is None else "FAILED" for reason in reasons],
-                "reason": pl.Series(reasons, dtype=pl.String),
-                "values": [{"x": 1.0}] * len(reasons),
-                "metadata": [{TRACEBACK_FIELD: text} for text in kept],
-                "excluded_by": pl.Series([None] * len(reasons), dtype=pl.String),
-            },
-            schema_overrides={"metadata": pl.Struct({TRACEBACK_FIELD: pl.String})},
-        )
-    )
+    statuses = ["SCORED" if reason is None else "FAILED" for reason in reasons]
+    kept = pl.Series(tracebacks or [None] * len(reasons), dtype=pl.String)
+    scores = make_scores({"x": [1.0] * len(reasons)}, {TRACEBACK_FIELD: kept}, status=statuses)
+    return Scores(scores.frame.with_columns(reason=pl.Series(reasons, dtype=pl.String)))
 
 
 def count(ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | None = None) -> dict[str, Any]:
@@ -283,40 +250,33 @@ def count(ids: pl.Series, verdicts: Mapping[str, Scores], said: Completions | No
     return count_shard(samples, said, verdicts, main=next(iter(verdicts)))
 
 
+def list_failures(
+    verdicts: Mapping[str, Scores], said: Completions | None = None
+) -> dict[str, dict[str, int]]:
+    """Return how often each scorer fails, by reason."""
+    found = count(IDS, verdicts, said)["failures"]
+    return {key: {reason: one["count"] for reason, one in own.items()} for key, own in found.items()}
+
+
 def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
     """A scorer beside the main one does not fail unseen; one that does not fail is left out."""
-    own = make_failed(
-        [None, "SNIPPET_FAILED (raised): KeyError: 'x'", None, None], [None, "File 1", None, None]
-    )
+    raised = "SNIPPET_FAILED (raised): KeyError: 'x'"
+    own = make_failed([None, raised, None, None], [None, "File 1", None, None])
+    bare = make_scores({"x": [1.0]}, {"letter": ["A"]}, status=["FAILED"])
     found = count(IDS, {"mcqa": make_failed([None] * 4), "own": own})["failures"]
-    example = {"sample_id": "b", "message": "SNIPPET_FAILED (raised): KeyError: 'x'", "traceback": "File 1"}
+    example = {"sample_id": "b", "message": raised, "traceback": "File 1"}
     assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": {"count": 1, "example": example}}}
+    example = {"sample_id": "a", "message": "UNKNOWN", "traceback": None}
+    found = count(IDS.head(1), {"mcqa": bare})["failures"]
+    assert found == {"mcqa": {"UNKNOWN": {"count": 1, "example": example}}}
 
 
 def test_reasons_are_grouped_by_what_they_have_in_common() -> None:
     """What was raised groups them, not the text that may name a value of the row."""
-    reasons: list[str | None] = [
-        "SNIPPET_FAILED (raised): KeyError: 'x'",
-        "SNIPPET_FAILED (raised): KeyError: 'y'",
-        "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s",
-        "BAD_TRUTH",
-    ]
-    found = count(IDS, {"own": make_failed(reasons)})["failures"]
-    assert {reason: one["count"] for reason, one in found["own"].items()} == {
-        "SNIPPET_FAILED (raised): KeyError": 2,
-        "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s": 1,
-        "BAD_TRUTH": 1,
-    }
-
-
-def test_scorer_without_tracebacks_has_none_in_its_example() -> None:
-    """Scorers that run no code have nothing to show but the reason."""
-    scores = make_failed(["BAD_TRUTH"])
-    bare = Scores(scores.frame.with_columns(metadata=pl.struct(letter=pl.lit("A"))))
-    example = {"sample_id": "a", "message": "BAD_TRUTH", "traceback": None}
-    assert count(IDS.head(1), {"mcqa": bare})["failures"] == {
-        "mcqa": {"BAD_TRUTH": {"count": 1, "example": example}}
-    }
+    slow = "SNIPPET_FAILED (timeout): the snippet took longer than its limit of 10 s"
+    raised = [f"SNIPPET_FAILED (raised): KeyError: {key!r}" for key in "xy"]
+    found = list_failures({"own": make_failed([*raised, slow, "BAD_TRUTH"])})
+    assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": 2, slow: 1, "BAD_TRUTH": 1}}
 
 
 def test_shards_merge_to_the_whole() -> None:
@@ -333,14 +293,8 @@ def test_calls_of_a_scorer_that_failed_are_its_failures() -> None:
     scores = Scores(frame.with_columns(pl.col("status").replace({"FAILED": "ERROR"})))
     said = [Completion("x"), Completion(None, CompletionStatus.ERROR), Completion("y"), Completion("z")]
     completions = Completions.build(IDS, said, source="live")
-    found = count(IDS, {"judge": scores}, completions)["failures"]
-    assert {reason: one["count"] for reason, one in found["judge"].items()} == {"JUDGE_CALL_FAILED": 1}
-
-
-def test_a_scorer_without_failures_has_none() -> None:
-    """Scored rows, and calls that failed before the scorer had anything to judge."""
-    ids = pl.Series(["1", "2"])
-    assert count(ids, {"s": make_failed([None, None])})["failures"] == {}
+    assert list_failures({"judge": scores}, completions) == {"judge": {"JUDGE_CALL_FAILED": 1}}
+    assert list_failures({"s": make_failed([None] * 4)}) == {}
 
 
 #: Ours, theirs, our validity reason, what we read, what they read.
@@ -377,9 +331,7 @@ def make_tables() -> tuple[pl.Series, Completions, Scores]:
         {"completion_validity": validity, "validity_reason": why, "predicted_choice": predicted},
         status=["FAILED" if one is None else "SCORED" for one in ours],
     )
-    said = make_said(
-        [None if one is None else float(str(one)) for one in theirs], [one and str(one) for one in read]
-    )
+    said = make_said(theirs, read)  # type: ignore[arg-type]  # columns of the table
     return said.frame["sample_id"], said, scores
 
 
@@ -395,16 +347,10 @@ def compare(ids: pl.Series, said: Completions | None, scores: Scores) -> dict[st
 
 
 def test_verdicts_are_compared_where_both_say_right_or_wrong() -> None:
-    """What one of them leaves open is counted apart."""
+    """What one of them leaves open is counted apart; differences have reasons and a first example."""
     found = compare(*make_tables())
     assert (found["compared"], found["both_right"], found["both_wrong"]) == (8, 1, 1)
-    assert (found["only_theirs"]["count"], found["only_ours"]["count"]) == (4, 2)
     assert found["not_compared"] == {"NOT_SCORED": 1, "NOT_JUDGED": 1, "PARTLY_RIGHT": 1}
-
-
-def test_differences_have_reasons_and_a_first_example() -> None:
-    """Why our scorer took no answer, or what was read."""
-    found = compare(*make_tables())
     counts = {
         side: {reason: one["count"] for reason, one in found[side]["reasons"].items()}
         for side in ("only_theirs", "only_ours")
@@ -413,12 +359,9 @@ def test_differences_have_reasons_and_a_first_example() -> None:
         "only_theirs": {"NOT_A_CHOICE": 2, "READ_ANOTHER": 1, "READ_ALIKE": 1},
         "only_ours": {"THEY_READ_NOTHING": 1, "READ_ANOTHER": 1},
     }
-    assert found["only_theirs"]["reasons"]["NOT_A_CHOICE"]["example"] == {
-        "sample_id": "s2",
-        "completion": "text 2",
-        "predicted_choice": None,
-        "their_answer": "A",
-    }
+    assert (found["only_theirs"]["count"], found["only_ours"]["count"]) == (4, 2)
+    example = {"sample_id": "s2", "completion": "text 2", "predicted_choice": None, "their_answer": "A"}
+    assert found["only_theirs"]["reasons"]["NOT_A_CHOICE"]["example"] == example
 
 
 @pytest.mark.parametrize("cut", [1, 3, 7])
@@ -432,39 +375,27 @@ def test_shards_say_together_what_the_whole_says(cut: int) -> None:
     assert merge_counts(parts)["theirs"] == compare(ids, said, scores)
 
 
-def test_where_nobody_else_has_judged_there_is_nothing_to_compare() -> None:
-    """Neither without their column, nor where our scorer does not say right or wrong."""
-    said = make_said([1.0])
-    plain = Completions(said.frame.drop("their_score"))
-    assert compare(said.frame["sample_id"], plain, make_scores({"is_correct": [1.0]})) == {}
-    assert compare(said.frame["sample_id"], said, make_scores({"score": [1.0]})) == {}
-    assert compare(said.frame["sample_id"], None, make_scores({"is_correct": [1.0]})) == {}
-    bare = count_theirs(said.frame["sample_id"], plain, make_scores({"is_correct": [1.0]}))
+def test_what_is_not_said_is_not_compared() -> None:
+    """Neither without their column, nor where our scorer does not say right or wrong in numbers."""
+    said = make_said([1.0, 0.0])
+    ids, plain = said.frame["sample_id"], Completions(said.frame.drop("their_score"))
+    right = make_scores({"is_correct": [1.0, 0.0]})
+    words = make_scores({"is_correct": ["yes", "no"]})
+    mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])
+    assert (compare(ids, plain, right), compare(ids, None, right)) == ({}, {})
+    for scores in (make_scores({"score": [1.0, 0.0]}), words, mixed):
+        assert compare(ids, said, scores) == {}
+    bare = count_theirs(ids, plain, right)
     assert "theirs" not in merge_counts([bare, bare])
 
 
 def test_their_answers_need_not_be_known() -> None:
-    """Then nothing is said about what they read."""
+    """Then nothing is said about what they read; half right of ours is neither right nor wrong."""
     said = make_said([0.0, 1.0])
-    scores = make_scores({"is_correct": [1.0, 0.0]})
-    found = compare(said.frame["sample_id"], said, scores)
+    found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [1.0, 0.0]}))
     assert list(found["only_ours"]["reasons"]) == ["THEY_READ_NOTHING"]
     assert list(found["only_theirs"]["reasons"]) == ["READ_ANOTHER"]
-
-
-def test_values_that_are_no_numbers_are_not_compared() -> None:
-    """A scorer that says `is_correct` in words, or in words and numbers, says nothing of right or wrong."""
-    said = make_said([1.0, 0.0])
-    words = make_scores({"is_correct": ["yes", "no"]})
-    mixed = make_scores({"is_correct": [1.0, "no"]}, encoded=["is_correct"])
-    assert compare(said.frame["sample_id"], said, words) == {}
-    assert compare(said.frame["sample_id"], said, mixed) == {}
-
-
-def test_partly_right_scores_of_ours_are_not_compared() -> None:
-    """Half right is neither right nor wrong, whatever the other says."""
-    said = make_said([1.0, 0.0])
-    found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.5, 0.0]}))
+    found = compare(said.frame["sample_id"], said, make_scores({"is_correct": [0.0, 0.5]}))
     assert (found["compared"], found["both_wrong"], found["not_compared"]) == (1, 1, {"NOT_SCORED": 1})
 
 

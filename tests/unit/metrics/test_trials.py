@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Sequence
 from itertools import combinations, permutations
 
 import polars as pl
@@ -18,7 +20,7 @@ from answerkey.metrics import (
     measure_agreement,
 )
 from answerkey.metrics.trials import average_orders, holds_shares
-from answerkey.types import MetricValue
+from answerkey.types import MetricValue, Scores
 
 from .conftest import make_scores
 
@@ -34,41 +36,36 @@ RICH = Trials(
 )
 
 
-def test_values_become_their_mean() -> None:
-    """Without an aggregator a value is its mean, under its own name and under `.mean`."""
-    found = aggregate_scores(make_scores({"is_correct": [1.0, 0.0, 1.0, 1.0]}), TWO)
-    assert [dict(score.values) for score in found.rows()] == [
-        {"is_correct.mean": 0.5, "is_correct": 0.5},
-        {"is_correct.mean": 1.0, "is_correct": 1.0},
+def list_values(scores: Scores) -> list[dict[str, object]]:
+    """Return the aggregated values of two trials per sample."""
+    return [dict(score.values) for score in aggregate_scores(scores, TWO).rows()]
+
+
+def test_values_become_their_aggregates() -> None:
+    """The mean without an aggregator, else what the first one makes of it; each has its own name, too."""
+    halves = [{"x.mean": 0.5, "x": 0.5}, {"x.mean": 1.0, "x": 1.0}]
+    assert list_values(make_scores({"x": [1.0, 0.0, 1.0, 1.0]})) == halves
+    assert [row["x"] for row in list_values(make_scores({"x": [1.0, None, 0.0, 1.0]}))] == [None, 0.5]
+    found = list(aggregate_scores(make_scores({"is_correct": [1, 0, 0, 0, 0, 0]}), RICH).rows())
+    names = ("is_correct", "is_correct.pass@2", "is_correct.mean")
+    assert RICH.names_of("is_correct") == list(names)
+    assert [dict(one.values) for one in found] == [
+        dict(zip(names, (2 / 3, 2 / 3, 1 / 3), strict=True)),
+        dict.fromkeys(names, 0.0),
     ]
 
 
-def test_the_bare_name_means_the_first_aggregator() -> None:
-    """`is_correct` is what the first aggregator makes of it; each has its own name beside it."""
-    found = aggregate_scores(make_scores({"is_correct": [1, 0, 0, 0, 0, 0]}), RICH)
-    columns = {name: found.column(name) for name in RICH.names_of("is_correct")}
-    assert {name: column.to_list() for name, column in columns.items() if column is not None} == {
-        "is_correct": [2 / 3, 0.0],
-        "is_correct.pass@2": [2 / 3, 0.0],
-        "is_correct.mean": [1 / 3, 0.0],
-    }
-
-
 def test_a_sample_is_scored_when_all_its_trials_are() -> None:
-    """One failed call puts the whole sample in error, one failed score fails it; no trial counts as 0."""
-    scores = make_scores(
-        {"is_correct": [1.0, None, None, 1.0, None, None]},
-        status=["SCORED", "FAILED", "FAILED", "SCORED", "FAILED", "ERROR"],
-    )
-    found = aggregate_scores(scores, TWO)
-    assert found.frame["status"].to_list() == ["FAILED", "FAILED", "ERROR"]
-    values = found.column("is_correct")
-    assert values is not None
-    assert values.to_list() == [None, None, None]
+    """One failed call puts the whole sample in error, one failed score fails it; no trial counts as 0.
 
-
-def test_actions_keep_out_whole_samples() -> None:
-    """The rule that keeps a sample out is the sample's."""
+    A rule that keeps a trial out keeps the sample out.
+    """
+    names = {"S": "SCORED", "F": "FAILED", "E": "ERROR"}
+    statuses = [names[one] for one in "SFFSFEEFSS"]
+    values = [1.0 if status == "SCORED" else None for status in statuses]
+    found = aggregate_scores(make_scores({"x": values}, status=statuses), TWO)
+    assert found.frame["status"].to_list() == ["FAILED", "FAILED", "ERROR", "ERROR", "SCORED"]
+    assert [score.values["x"] for score in found.rows()] == [None, None, None, None, 1.0]
     scores = make_scores({"x": [1, 1, 1, 1]}, excluded_by=["rule", "rule", None, None])
     assert aggregate_scores(scores, TWO).frame["excluded_by"].to_list() == ["rule", None]
 
@@ -87,13 +84,6 @@ def test_what_is_no_number_becomes_a_list() -> None:
     ]
 
 
-def test_a_null_value_has_no_aggregate() -> None:
-    """A trial that is scored without a value leaves the sample without one."""
-    found = aggregate_scores(make_scores({"x": [1.0, None, 0.0, 1.0]}), TWO).column("x")
-    assert found is not None
-    assert found.to_list() == [None, 0.5]
-
-
 def test_lists_are_told_trial_by_trial() -> None:
     """What each trial lists stays apart, also where trials list the same."""
     words = [["A", "B"], ["B", "A"], ["A", "B"], ["A", "B"]]
@@ -106,17 +96,14 @@ def test_lists_are_told_trial_by_trial() -> None:
     ]
 
 
-def test_lists_keep_their_letters() -> None:
-    """What trials say is stored as it is written, not as escapes."""
-    scores = make_scores({"x": [1, 1]}, {"choice": ["é", "答"]})
-    assert aggregate_scores(scores, TWO).frame["metadata"].struct.field("choice").to_list() == ['["é", "答"]']
-
-
-def test_minus_zero_is_told_apart_from_zero() -> None:
-    """Two samples whose trials differ only by a sign are two rows."""
-    scores = make_scores({"x": [1, 1, 1, 1]}, {"y": [0.0, 1.0, -0.0, 1.0]})
-    rows = [str(score.metadata["y"]) for score in aggregate_scores(scores, TWO).rows()]
-    assert rows == ["[0.0, 1.0]", "[-0.0, 1.0]"]
+def test_lists_are_what_was_said() -> None:
+    """Stored as it is written, not as escapes; -0.0 is told apart from 0.0."""
+    scores = make_scores({"x": [1] * 4}, {"choice": ["é", "答", "", "a"], "y": [0.0, 1.0, -0.0, 1.0]})
+    stored = aggregate_scores(scores, TWO).frame["metadata"].struct.unnest()
+    assert stored["choice"].to_list() == ['["é", "答"]', '["", "a"]']
+    assert stored["y"].to_list() == ["[0.0, 1.0]", "[-0.0, 1.0]"]
+    scores = make_scores({"label": ["a", "b"], "x": [1.0, 0.0]})
+    assert list_values(scores) == [{"label": ["a", "b"], "x.mean": 0.5, "x": 0.5}]
 
 
 def test_aggregates_of_shares_are_known_by_the_value_they_begin_with() -> None:
@@ -127,44 +114,55 @@ def test_aggregates_of_shares_are_known_by_the_value_they_begin_with() -> None:
     assert holds_shares(make_scores({"x": [1, "a"]}, encoded=["x"]), "x") is False
 
 
-def test_values_after_one_that_is_listed_are_aggregated() -> None:
-    """Each value is what it is, wherever it stands."""
-    scores = make_scores({"label": ["a", "b"], "x": [1.0, 0.0]})
-    (row,) = [dict(score.values) for score in aggregate_scores(scores, TWO).rows()]
-    assert row == {"label": ["a", "b"], "x.mean": 0.5, "x": 0.5}
-
-
-def test_statuses_are_ranked_by_severity() -> None:
-    """A call that failed is worse than a row that failed, and any of them worse than a score."""
-    statuses = ["SCORED", "SCORED", "SCORED", "FAILED", "ERROR", "FAILED"]
-    scores = make_scores({"x": [1.0, 1.0, 1.0, None, None, None]}, status=statuses)
-    assert aggregate_scores(scores, TWO).frame["status"].to_list() == ["SCORED", "FAILED", "ERROR"]
-
-
 THREE_OF_FIVE = (1.0, 0.0, 1.0, 1.0, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("function", "k", "value"),
+    ("function", "k", "trials", "value"),
     [
-        ("mean", None, 0.6),
-        ("min", None, 0.0),
-        ("max", None, 1.0),
-        ("pass@k", 1, 0.6),
-        ("pass@k", 2, 0.9),
-        ("pass@k", 5, 1.0),
-        ("pass^k", 1, 0.6),
-        ("pass^k", 2, 0.3),
-        ("pass^k", 3, 0.1),
-        ("pass^k", 5, 0.0),
-        ("pass@k_plugin", 5, 0.98976),
-        ("pass^k_plugin", 5, 0.07776),
-        ("pass@k_plugin", 2, 0.84),
+        ("mean", None, THREE_OF_FIVE, 0.6),
+        ("mean", None, (1e16, 1.0, -1e16), 1 / 3),
+        ("mean", None, (True, False, True), 2 / 3),
+        ("mean", None, (1.0, None), None),
+        ("mean", None, (), None),
+        ("min", None, THREE_OF_FIVE, 0.0),
+        ("max", None, THREE_OF_FIVE, 1.0),
+        ("max", None, (1.0, "yes"), None),
+        ("pass@k", None, (1, 0, 0, 0), 0.25),
+        ("pass@k", 1, THREE_OF_FIVE, 0.6),
+        ("pass@k", 2, THREE_OF_FIVE, 0.9),
+        ("pass@k", 5, THREE_OF_FIVE, 1.0),
+        ("pass@k", 1, (0.5, 1.0), None),
+        ("pass@k", 3, (0, 1), None),
+        ("pass^k", None, (1, 0, 0, 0), 0.25),
+        ("pass^k", 1, THREE_OF_FIVE, 0.6),
+        ("pass^k", 2, THREE_OF_FIVE, 0.3),
+        ("pass^k", 3, THREE_OF_FIVE, 0.1),
+        ("pass^k", 5, THREE_OF_FIVE, 0.0),
+        ("pass^k", 1, (0.5, 1.0), None),
+        ("pass^k", 3, (0, 1), None),
+        ("pass@k_plugin", 2, THREE_OF_FIVE, 0.84),
+        ("pass@k_plugin", 5, THREE_OF_FIVE, 0.98976),
+        ("pass@k_plugin", 2, (0.5, 0.5), 0.75),
+        ("pass@k_plugin", 3, (1, 1), 1.0),
+        ("pass@k_plugin", 3, (0, 0), 0.0),
+        ("pass@k_plugin", 3, (1, 2), None),
+        ("pass^k_plugin", 5, THREE_OF_FIVE, 0.07776),
+        ("pass^k_plugin", 2, (0.5, 0.5), 0.25),
+        ("pass^k_plugin", 3, (1, 1), 1.0),
+        ("pass^k_plugin", 3, (0, 0), 0.0),
+        ("pass^k_plugin", 2, (-1.0, 0.0), None),
     ],
 )
-def test_three_of_five_trials(function: AggregatorName, k: int | None, value: float) -> None:
-    """Three successes in five trials give these numbers, rounded once."""
-    assert Aggregator(function, k).apply(THREE_OF_FIVE) == value
+def test_trials_have_their_aggregate(
+    function: AggregatorName, k: int | None, trials: Sequence[object], value: float | None
+) -> None:
+    """Rounded once; a missing trial is never a zero, and what a function is not about gives no number.
+
+    Without `k` one trial is drawn. The plug-in forms take any share for p, the others zeros and ones.
+    """
+    assert Aggregator(function, k).apply(trials) == value
+    assert math.isnan(Aggregator("mean").apply((1.0, math.inf)) or 0)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
@@ -185,60 +183,10 @@ def test_the_order_of_trials_does_not_matter(function: AggregatorName) -> None:
     assert len({one.apply(order) for order in permutations(trials)}) == 1
 
 
-def test_a_mean_is_exact() -> None:
-    """Sums are not rounded on the way."""
-    assert Aggregator("mean").apply((1e16, 1.0, -1e16)) == 1 / 3
-    assert Aggregator("mean").apply((True, False, True)) == 2 / 3
-
-
-@pytest.mark.parametrize("function", ["pass@k", "pass^k"])
-def test_unbiased_forms_need_zeros_and_ones(function: AggregatorName) -> None:
-    """A trial that is neither a success nor a failure, or too few trials, give no number."""
-    assert Aggregator(function, 1).apply((0.5, 1.0)) is None
-    assert Aggregator(function, 3).apply((0, 1)) is None
-
-
-def test_plugin_forms_take_any_share() -> None:
-    """The mean stands for p, if it is a share at all."""
-    assert Aggregator("pass@k_plugin", 2).apply((0.5, 0.5)) == 0.75
-    assert Aggregator("pass^k_plugin", 2).apply((0.5, 0.5)) == 0.25
-    assert Aggregator("pass@k_plugin", 2).apply((3.0, 0.0)) is None
-    assert Aggregator("pass^k_plugin", 2).apply((-1.0, 0.0)) is None
-
-
-def test_a_missing_trial_is_never_a_zero() -> None:
-    """A null or a text among the trials gives no number; a value that is not finite stays visible."""
-    assert Aggregator("mean").apply((1.0, None)) is None
-    assert Aggregator("max").apply((1.0, "yes")) is None
-    assert Aggregator("mean").apply(()) is None
-    assert math.isnan(Aggregator("mean").apply((1.0, math.inf)) or 0)
-
-
 def test_labels_have_k_filled_in() -> None:
     """The label is how a metric names the aggregate."""
-    labels = [Aggregator(name, k).label for name, k in LABELLED]
-    assert labels == ["mean", "pass@3", "pass^10", "pass@2_plugin"]
-
-
-LABELLED: list[tuple[AggregatorName, int | None]] = [
-    ("mean", None),
-    ("pass@k", 3),
-    ("pass^k", 10),
-    ("pass@k_plugin", 2),
-]
-
-
-def test_without_k_one_trial_is_drawn() -> None:
-    """`pass@k` is then the mean."""
-    assert Aggregator("pass@k").apply([1, 0, 0, 0]) == 0.25
-    assert Aggregator("pass^k").apply([1, 0, 0, 0]) == 0.25
-
-
-def test_a_share_of_all_is_within_the_ends() -> None:
-    """The plug-in estimates take 0 and 1."""
-    for function in ("pass@k_plugin", "pass^k_plugin"):
-        assert [Aggregator(function, 3).apply(values) for values in ([1, 1], [0, 0])] == [1.0, 0.0]
-        assert Aggregator(function, 3).apply([1, 2]) is None
+    one, two = Aggregator("mean"), Aggregator("pass@k_plugin", 2)
+    assert [one.label, Aggregator("pass^k", 10).label, two.label] == ["mean", "pass^10", "pass@2_plugin"]
 
 
 def value(number: float | None, name: str = "Accuracy", kind: str = "mean") -> MetricValue:
@@ -246,77 +194,38 @@ def value(number: float | None, name: str = "Accuracy", kind: str = "mean") -> M
     return MetricValue(name, number, 3, type=kind, metric="m", scorer="s")
 
 
-def test_the_documented_example() -> None:
-    """2/3, 1, 2/3, 1, 2/3 have the mean 0.8 and the sample standard deviation 0.183."""
-    runs = [[value(number)] for number in (2 / 3, 1.0, 2 / 3, 1.0, 2 / 3)]
-    found = compare_repetitions(runs)[0]
-    assert round(found["mean"], 12) == 0.8
-    assert round(found["std_dev"], 3) == 0.183
-    assert (found["min"], found["max"], found["runs"]) == (2 / 3, 1.0, 5)
-    assert found["values"] == [2 / 3, 1.0, 2 / 3, 1.0, 2 / 3]
+def test_repetitions_are_compared_by_name() -> None:
+    """2/3, 1, 2/3, 1, 2/3 have the mean 0.8 and the sample standard deviation 0.183.
 
-
-def test_runs_without_a_value_are_left_out_and_seen() -> None:
-    """Null is no 0; one value has no standard deviation."""
-    found = compare_repetitions([[value(None)], [value(0.5)]])[0]
-    assert (found["mean"], found["std_dev"], found["runs"]) == (0.5, None, 1)
-    assert found["values"] == [None, 0.5]
-
-
-def test_a_label_that_a_run_never_saw_is_zero_there() -> None:
-    """Shares of a frequency are 0 where the value does not occur, so that means stay means."""
+    A run without a value is left out and seen: null is no 0, and one value has no standard deviation. A label
+    of a frequency that a run never saw is 0 there, so that means stay means.
+    """
+    numbers = [2 / 3, 1.0, 2 / 3, 1.0, 2 / 3]
+    about = {"name": "Accuracy", "type": "mean", "metric": "m", "scorer": "s", "purpose": "score"}
+    ends = {"mean": pytest.approx(0.8, rel=1e-15), "min": 2 / 3, "max": 1.0}
+    (found,) = compare_repetitions([[value(number)] for number in numbers])
+    deviation = statistics.stdev(numbers)
+    assert found == {**about, **ends, "std_dev": deviation, "runs": 5, "values": numbers}
+    runs: list[list[MetricValue]]
+    for runs, numbers_of in (
+        ([[value(None)], [value(0.5)]], [None, 0.5]),
+        ([[value(0.5)], []], [0.5, None]),
+    ):
+        (found,) = compare_repetitions(runs)
+        assert (found["values"], found["mean"], found["std_dev"], found["runs"]) == (numbers_of, 0.5, None, 1)
+    (found,) = compare_repetitions([[value(None)], [value(None)]])
+    assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == [None, None, None, None, 0]
     first = [value(1.0, "x_A", "frequency")]
     second = [value(0.5, "x_A", "frequency"), value(0.5, "x_B", "frequency")]
-    found = {one["name"]: one for one in compare_repetitions([first, second])}
-    assert found["x_B"]["values"] == [0.0, 0.5]
-    assert found["x_B"]["mean"] == 0.25
-
-
-def test_a_metric_that_a_run_lacks_has_no_value_there() -> None:
-    """Any other missing value stays missing."""
-    found = compare_repetitions([[value(0.5)], []])[0]
-    assert found["values"] == [0.5, None]
+    unseen = {one["name"]: one for one in compare_repetitions([first, second])}["x_B"]
+    assert (unseen["values"], unseen["mean"]) == ([0.0, 0.5], 0.25)
 
 
 def test_the_share_of_the_modal_score() -> None:
-    """The most frequent score of each sample, the smallest of equals, and how many runs have it."""
-    runs = [pl.Series([1.0, 0.0, 1.0]), pl.Series([1.0, 1.0, None]), pl.Series([0.0, None, None])]
-    found = measure_agreement(runs)
-    assert found["score"].to_list() == [1.0, 0.0, 1.0]
-    assert found["share"].to_list() == [2 / 3, 0.5, 1.0]
-    assert found["runs"].to_list() == [3, 2, 1]
-
-
-def test_a_sample_without_any_score_has_no_share() -> None:
-    """Nothing is made up for it."""
-    found = measure_agreement([pl.Series([None, 1.0]), pl.Series([None, 1.0])])
-    assert found["share"].to_list() == [None, 1.0]
-    assert found["runs"].to_list() == [0, 2]
-
-
-def test_a_comparison_has_all_its_fields() -> None:
-    """What the value is about, and what the runs make of it."""
-    assert compare_repetitions([[value(0.5)], [value(1.0)]]) == [
-        {
-            "name": "Accuracy",
-            "type": "mean",
-            "metric": "m",
-            "scorer": "s",
-            "purpose": "score",
-            "mean": 0.75,
-            "std_dev": 0.125**0.5,
-            "min": 0.5,
-            "max": 1.0,
-            "runs": 2,
-            "values": [0.5, 1.0],
-        }
-    ]
-
-
-def test_no_value_in_any_run_has_no_numbers() -> None:
-    """Neither a mean nor ends."""
-    found = compare_repetitions([[value(None)], [value(None)]])[0]
-    assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == [None, None, None, None, 0]
+    """The most frequent score of each sample, the smallest of equals; without a score there is none."""
+    columns = [[1.0, 0.0, 1.0, None], [1.0, 1.0, None, None], [0.0, None, None, None]]
+    found = measure_agreement([pl.Series(column, dtype=pl.Float64) for column in columns])
+    assert found.rows() == [(1.0, 2 / 3, 3), (0.0, 0.5, 2), (1.0, 1.0, 1), (None, None, 0)]
 
 
 def test_what_is_no_number_is_listed_for_each_sample() -> None:

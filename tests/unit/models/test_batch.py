@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,11 +25,10 @@ from answerkey.models.calls import (
     Event,
     Finished,
     MemoryLedger,
-    Price,
     Submitted,
     call_key,
 )
-from answerkey.models.config import Caller, Generation, Secret
+from answerkey.models.config import Caller, Generation, Price, Secret
 from answerkey.models.providers import APIS, Connection, connect
 from answerkey.models.retry import Clock, NoReply, Reply, Request
 from answerkey.testing import Behaviour, TestServer
@@ -117,12 +117,11 @@ class FakeDesk:
         if request.method == "POST" and parts == ["files"]:
             assert request.body is not None
             return show(self.desk.add_file(read_form(request.body)))
-        content = self.desk.find_content(parts)
-        if content is not None:
-            return Reply(200, {}, content)
         body = json.loads(request.body) if request.body else {}
-        shown = self.desk.show(request.method, parts, body, self.behaviour)
-        return Reply(404, {}, b'{"error": "not here"}') if shown is None else show(shown)
+        found = self.desk.answer(request.method, parts, body, self.behaviour)
+        if isinstance(found, bytes):
+            return Reply(200, {}, found)
+        return Reply(404, {}, b'{"error": "not here"}') if found is None else show(found)
 
     @property
     def inputs(self) -> list[list[dict[str, Any]]]:
@@ -324,19 +323,12 @@ def test_lines_without_sense_are_errors(line: bytes, said: str) -> None:
 
 def test_an_answer_wins_over_an_error() -> None:
     """A call that stands in both files was answered."""
-    desk, kept = FakeDesk(BatchStore(refuse_some)), Kept()
-    error = {"custom_id": make_calls("a")[0].key, "response": None, "error": {"message": "late"}}
-    good = {
-        "custom_id": make_calls("a")[0].key,
-        "response": {"status_code": 200, "body": echo("", ask_a())[1]},
-    }
+    desk, kept, key = FakeDesk(BatchStore(refuse_some)), Kept(), make_calls("a")[0].key
+    body = echo("", {"messages": [{"role": "user", "content": "a"}]})[1]
+    good = {"custom_id": key, "response": {"status_code": 200, "body": body}}
+    error = {"custom_id": key, "response": None, "error": {"message": "late"}}
     desk.faults["GET content"] = [Reply(200, {}, json.dumps(one).encode()) for one in (good, error)]
     assert tell(kept.complete(desk, "a", "x")) == ["A", "the batch says nothing of this call"]
-
-
-def ask_a() -> dict[str, Any]:
-    """Return the body of a request."""
-    return {"messages": [{"role": "user", "content": "a"}]}
 
 
 def test_a_refused_batch_is_an_error() -> None:
@@ -446,7 +438,7 @@ def test_a_process_that_dies_while_it_creates_a_batch_leaves_it_to_the_next() ->
     line = {"custom_id": first.key, "url": "/v1/chat/completions", "body": CONNECTION.build(first.messages)}
     desk.desk.files[uploaded] = json.dumps(line).encode()
     kept.book.keep_batch(Submitted(uploaded, CONNECTION.identity, [first.key]))
-    desk.desk.create({"input_file_id": uploaded})
+    desk.desk.answer("POST", ["batches"], {"input_file_id": uploaded}, desk.behaviour)
     assert tell(kept.complete(desk, "a")) == ["A"]
     assert list(desk.desk.batches) == ["batch_1"]
     assert "POST files" not in desk.seen
@@ -636,11 +628,7 @@ def test_a_request_that_cannot_be_built_is_an_error() -> None:
 
 def test_a_key_that_is_sent_back_is_hidden() -> None:
     """Neither an answer, nor an error, nor a complaint shows it."""
-    serve: Callable[[str, Mapping[str, Any]], tuple[int, object]] = lambda _, __: (  # noqa: E731 - short
-        500,
-        {"error": f"no {KEY}"},
-    )
-    (completion,) = Kept().complete(FakeDesk(BatchStore(serve)), "a")
+    (completion,) = Kept().complete(FakeDesk(BatchStore(lambda *_: (500, {"error": f"no {KEY}"}))), "a")
     assert completion.error == "HTTP 500: no ***"
     assert "canary" not in str(completion)
     desk = FakeDesk()
@@ -681,30 +669,17 @@ def test_the_query_of_an_address_is_kept() -> None:
     assert parse_qs(urlsplit(urls[2]).query) == {"v": ["1"], "limit": ["100"]}
 
 
-@pytest.mark.parametrize("name", ["openai/m", "together/m", "http://127.0.0.1:8000/v1#m", "novita/m"])
-def test_chat_endpoints_take_batches(name: str) -> None:
-    """Providers and addresses that speak OpenAI's chat API."""
-    connect(name, caller=Caller({})).require_batches()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "anthropic/m",
-        "gemini/m",
-        "openai/m?api=completions",
-        "https://me.openai.azure.com/openai/v1#m",
-    ],
-)
-def test_other_apis_are_refused(name: str) -> None:
-    """E119 names the model and the way out."""
-    with pytest.raises(SpecError) as caught:
+def test_which_endpoints_take_batches() -> None:
+    """Providers and addresses that speak OpenAI's chat API; for others E119 names model and way out."""
+    for name in ("openai/m", "together/m", "http://127.0.0.1:8000/v1#m", "novita/m"):
         connect(name, caller=Caller({})).require_batches()
-    assert caught.value.code == "E119"
-    assert f"`--batch` cannot be used with `{name}`" in caught.value.message
+    azure = "https://me.openai.azure.com/openai/v1#m"
+    for name in ("anthropic/m", "gemini/m", "openai/m?api=completions", azure):
+        with pytest.raises(SpecError, match=re.escape(f"`--batch` cannot be used with `{name}`")) as caught:
+            connect(name, caller=Caller({})).require_batches()
+        assert caught.value.code == "E119"
 
 
-PLAIN = Connection("m", APIS["chat"], "http://127.0.0.1:9/v1/chat/completions", "m")
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -716,14 +691,14 @@ BODIES = st.fixed_dictionaries({"choices": VALUES | st.lists(st.fixed_dictionari
 @given(st.binary())
 def test_any_bytes_can_be_read(content: bytes) -> None:
     """Whatever is downloaded, nothing is raised."""
-    assert all(isinstance(one, Completion) for _, one in read_lines(content, PLAIN))
+    assert all(isinstance(one, Completion) for _, one in read_lines(content, CONNECTION))
 
 
 @given(VALUES, VALUES | BODIES, VALUES)
 def test_any_line_of_a_call_is_a_completion(status: object, body: object, error: object) -> None:
     """A line that names its call becomes one completion; with an error, it has the status ERROR."""
     line = {"custom_id": "a", "response": {"status_code": status, "body": body}, "error": error}
-    ((key, completion),) = read_lines(json.dumps(line).encode() + b"\n", PLAIN)
+    ((key, completion),) = read_lines(json.dumps(line).encode() + b"\n", CONNECTION)
     assert key == "a"
     if error:
         assert completion.status is CompletionStatus.ERROR
@@ -736,7 +711,7 @@ def test_files_hold_every_line_once(texts: list[str], calls: int, size: int) -> 
     asked = [
         Call(f"k{number}", "1", 0, [{"role": "user", "content": text}]) for number, text in enumerate(texts)
     ]
-    lines = [(call.key, one) for call in asked if isinstance(one := write_line(PLAIN, call), bytes)]
+    lines = [(call.key, one) for call in asked if isinstance(one := write_line(CONNECTION, call), bytes)]
     files = list(cut_files(lines, BatchLimits(max_calls=calls, max_bytes=size)))
     assert [pair for file in files for pair in file.items()] == lines
     assert all(0 < len(file) <= calls for file in files)
@@ -745,7 +720,9 @@ def test_files_hold_every_line_once(texts: list[str], calls: int, size: int) -> 
 
 def test_a_text_never_breaks_a_line() -> None:
     """Line breaks and their many relatives are escaped, half a surrogate pair as well."""
-    written = write_line(PLAIN, Call("a", "1", 0, [{"role": "user", "content": "1\n2\r3\u20284\x855\ud800"}]))
+    written = write_line(
+        CONNECTION, Call("a", "1", 0, [{"role": "user", "content": "1\n2\r3\u20284\x855\ud800"}])
+    )
     assert isinstance(written, bytes)
     assert len(written.splitlines()) == 1
     assert written.isascii()
@@ -755,7 +732,7 @@ def test_a_text_never_breaks_a_line() -> None:
 def test_no_depth_of_an_answer_raises(depth: int) -> None:
     """A line that cannot be parsed is no line; one that can be is the failure of its call."""
     line = f'{{"custom_id": "a", "response": {{"status_code": 200, "body": {"[" * depth}{"]" * depth}}}}}'
-    assert [one.status.value for _, one in read_lines(line.encode(), PLAIN)] in ([], ["ERROR"])
+    assert [one.status.value for _, one in read_lines(line.encode(), CONNECTION)] in ([], ["ERROR"])
 
 
 def test_an_answer_that_is_nested_too_deeply_to_be_written_again_fails_its_call(
@@ -768,10 +745,5 @@ def test_an_answer_that_is_nested_too_deeply_to_be_written_again_fails_its_call(
 
     line = b'{"custom_id": "a", "response": {"status_code": 200, "body": {"choices": []}}}'
     monkeypatch.setattr(json, "dumps", give_up)
-    ((key, completion),) = read_lines(line, PLAIN)
+    ((key, completion),) = read_lines(line, CONNECTION)
     assert (key, completion.error) == ("a", "the answer is nested too deeply to be read")
-
-
-def test_no_calls_are_no_file() -> None:
-    """An empty batch would be refused."""
-    assert list(cut_files([], BatchLimits())) == []

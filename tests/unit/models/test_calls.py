@@ -12,33 +12,25 @@ from hypothesis import strategies as st
 
 from answerkey.errors import SolverError
 from answerkey.models.cache import decode_completion, encode_completion
-from answerkey.models.calls import Budget, Price, charge, make_encoder
+from answerkey.models.calls import Budget, charge, make_encoder
+from answerkey.models.config import Price
 from answerkey.types import Completion, CompletionStatus
 
 
-def test_without_limits_everything_may_be_asked() -> None:
-    """A budget without limits refuses nothing, and counts."""
-    budget = Budget()
-    assert all(budget.reserve(1e9) for _ in range(3))
-    assert budget.calls == 3
-
-
 def test_the_number_of_calls_is_never_passed() -> None:
-    """With a limit of two calls the third is refused with E305."""
-    budget = Budget(max_calls=2)
-    assert budget.reserve(0)
-    assert budget.reserve(0)
-    with pytest.raises(SolverError, match="limit of 2 calls") as raised:
-        budget.reserve(0)
-    assert raised.value.code == "E305"
-    assert raised.value.exit_code == 3
-    assert budget.calls == 2
+    """With a limit of two calls the third is refused with E305; without one, calls are only counted.
 
-
-def test_calls_of_an_earlier_part_of_the_run_count() -> None:
-    """A resumed run goes on with the count it had."""
-    with pytest.raises(SolverError, match="E305"):
-        Budget(max_calls=5, calls=5).reserve(0)
+    What an earlier part of the run has asked counts, even beyond the limit.
+    """
+    free, budget, resumed = Budget(), Budget(max_calls=2), Budget(max_calls=5, calls=3)
+    assert all(free.reserve(1e9) for _ in range(3))
+    assert (budget.reserve(0), budget.reserve(0)) == (True, True)
+    resumed.admit(3)
+    for one, match in ((budget, "limit of 2 calls"), (resumed, "limit of 5 calls")):
+        with pytest.raises(SolverError, match=match) as raised:
+            one.reserve(0)
+        assert (raised.value.code, raised.value.exit_code) == ("E305", 3)
+    assert (free.calls, budget.calls, resumed.calls) == (3, 2, 6)
 
 
 def test_money_under_way_counts_until_it_is_settled() -> None:
@@ -65,15 +57,6 @@ def test_money_is_never_overspent() -> None:
 def test_a_price_charges_both_ways() -> None:
     """Prompt and completion tokens have prices of their own."""
     assert charge(Price(prompt=0.5, completion=2.0), 10, 3) == 11.0
-
-
-def test_calls_that_were_sent_before_are_counted_even_beyond_the_limit() -> None:
-    """They are made already; the next one is refused."""
-    budget = Budget(max_calls=2)
-    budget.admit(3)
-    assert budget.calls == 3
-    with pytest.raises(SolverError, match="E305"):
-        budget.reserve(0)
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())

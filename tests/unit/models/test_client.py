@@ -26,12 +26,11 @@ from answerkey.models.calls import (
     FinishedCalls,
     Limits,
     MemoryLedger,
-    Price,
     Retried,
     call_key,
 )
 from answerkey.models.client import Commits, ModelClient
-from answerkey.models.config import Generation
+from answerkey.models.config import Generation, Price
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import Clock, NoReply, Reply, Request
 from answerkey.types import Completion, CompletionStatus
@@ -92,7 +91,7 @@ class FakeEndpoint:
         """Return a client that calls it."""
         clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
         chosen = CallSettings(**settings)  # type: ignore[arg-type]  # its fields
-        return ModelClient(connection, chosen, clock=clock, open_http=lambda *_: self)
+        return ModelClient(connection, chosen, clock=clock, open_http=lambda *_: self)  # type: ignore[arg-type]
 
     def fail(self, calls: Sequence[Call], match: str, **settings: object) -> AnswerkeyError:
         """Return the error that calls end with."""
@@ -405,7 +404,7 @@ def test_connections_live_on_between_calls_and_are_closed_in_the_end() -> None:
         return opened[-1]
 
     before = set(threading.enumerate())
-    client = ModelClient(CONNECTION, open_http=open_endpoint)
+    client = ModelClient(CONNECTION, open_http=open_endpoint)  # type: ignore[arg-type]
     client.complete(make_calls("a"))
     client.complete(make_calls("b"))
     client.close()
@@ -452,11 +451,11 @@ def test_an_interrupt_keeps_what_was_answered() -> None:
     try:
         with endpoint.open(ledger=ledger) as client:
             with pytest.raises(KeyboardInterrupt):
-                client.complete(number_calls(100_000))
+                client.complete(number_calls(10_000))
             assert client.complete(make_calls("q0"))[0].text == "q0"
     finally:
         signal.signal(signal.SIGINT, before)
-    assert len(ledger.kept) == len(endpoint.asked) < 100_000
+    assert len(ledger.kept) == len(endpoint.asked) < 10_000
 
 
 def test_memory_does_not_grow_with_the_number_of_calls() -> None:
@@ -469,7 +468,7 @@ def test_memory_does_not_grow_with_the_number_of_calls() -> None:
         return say(question)
 
     with FakeEndpoint(answer).open(limits=Limits(max_concurrent=4)) as client:
-        client.complete(number_calls(2000))
+        client.complete(number_calls(600))
     assert most <= 2 * 4 + 4
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,15 +21,21 @@ from answerkey.models.builtin import (
     STYLES,
     Draws,
     remove_options,
-    split_words,
 )
 from answerkey.models.calls import Budget, Event, Finished, MemoryLedger
-from answerkey.models.config import Caller, InferenceConfig, ModelConfig, ProviderConfig, Secret
-from answerkey.models.model import LiveModel, Model, SnippetModel, missing_parts, open_model
+from answerkey.models.config import (
+    Caller,
+    InferenceConfig,
+    Model,
+    ModelConfig,
+    ProviderConfig,
+    Secret,
+    missing_parts,
+)
+from answerkey.models.model import LiveModel, SnippetModel, open_model
 from answerkey.models.providers import connect
 from answerkey.sandbox import Snippet
-from answerkey.testing import Reply, TestServer
-from answerkey.testing.replies import Kind
+from answerkey.testing import TestServer
 from answerkey.types import Completion, CompletionStatus, Known, Question
 
 CHOICES = ["A", "B", "C", "D"]
@@ -48,28 +55,40 @@ def refuse(name: str) -> SpecError:
     return caught.value
 
 
-def test_names_are_kept_as_written() -> None:
-    """A model is called what the user wrote."""
-    name = "builtin/simulated?seed=3&accuracy=0.5"
-    assert open_model(name).name == name
-
-
 @pytest.mark.parametrize("kind", list(BUILTIN_MODELS))
 def test_only_the_simulator_is_simulated(kind: str) -> None:
-    """The baselines are real; the simulator says that it is not."""
-    assert open_model(f"builtin/{kind}").is_simulated is (kind == "simulated")
+    """The baselines are real; the simulator says that it is not. A model is called what the user wrote."""
+    opened = open_model(f"builtin/{kind}")
+    assert (opened.is_simulated, opened.name) == (kind == "simulated", f"builtin/{kind}")
 
 
-def test_constant_answers_alike() -> None:
-    """The constant model says its choice; `A` if none is given."""
-    assert [one.text for one in ask_builtin("builtin/constant?choice=B", number=2)] == ["B", "B"]
-    assert ask_builtin("builtin/constant")[0].text == "A"
-    assert ask_builtin("builtin/constant?choice=Answer%3A%20%26")[0].text == "Answer: &"
+LISTED = "Is Mars a red planet?\nA. blue star\nB. red planet\nC. moon\nD. sun"
+WORDS = ["the sea the sea", "A red Planet", "moon", "none"]
 
 
-def test_constant_needs_to_know_nothing() -> None:
-    """The constant model answers without choices."""
-    assert ask_builtin("builtin/constant?choice=1", choices=None, truth=None, options=None)[0].text == "1"
+@pytest.mark.parametrize(
+    ("name", "known", "text"),
+    [
+        # The constant model says its choice, `A` if none is given, and needs to know nothing.
+        ("constant?choice=B", {}, "B"),
+        ("constant", {}, "A"),
+        ("constant?choice=Answer%3A%20%26", {}, "Answer: &"),
+        ("constant?choice=1", {"choices": None, "truth": None, "options": None}, "1"),
+        # Length is counted in characters without surrounding white space.
+        ("longest", {"options": ["ab", "a    ", "abc", "  b  "]}, "C"),
+        # Distinct words count, without case; in scripts without spaces each character.
+        ("overlap", {"options": WORDS, "text": "Which planet is like the sea?"}, "A"),
+        ("overlap", {"options": WORDS, "text": "Is the sea a red PLANET?"}, "B"),
+        ("overlap", {"options": ["東京", "北海道", "大阪", "x"], "text": "北の海はどこ"}, "B"),
+        # A prompt that lists the options does not make them all alike.
+        ("overlap", {"options": ["blue star", "red planet", "moon", "sun"], "text": LISTED}, "B"),
+        # Where there is no wrong choice, the right one is said.
+        ("simulated?accuracy=0&style=bare", {"choices": ["C"], "options": ["y"]}, "C"),
+    ],
+)
+def test_what_a_built_in_model_says(name: str, known: dict[str, object], text: str) -> None:
+    """To two samples alike."""
+    assert [one.text for one in ask_builtin(f"builtin/{name}", number=2, **known)] == [text] * 2
 
 
 def test_random_draws_each_choice_alike() -> None:
@@ -106,32 +125,10 @@ def test_every_trial_is_drawn_anew(name: str) -> None:
     assert opened.answer([replace(one, trial=2) for one in questions]) == trials[2]
 
 
-def test_longest_picks_the_longest_option() -> None:
-    """Length is counted in characters without surrounding white space."""
-    assert ask_builtin("builtin/longest", options=["ab", "a    ", "abc", "  b  "])[0].text == "C"
-
-
 def test_ties_are_drawn() -> None:
     """Options of the same length are drawn among, so that no position is favoured."""
     drawn = {one.text for one in ask_builtin("builtin/longest", number=60, options=["ab", "x", "cd", "ef"])}
     assert drawn == {"A", "C", "D"}
-
-
-def test_overlap_picks_the_option_that_shares_most_words() -> None:
-    """Distinct words count, without case."""
-    options = ["the sea the sea", "A red Planet", "moon", "none"]
-    assert (
-        ask_builtin("builtin/overlap", options=options, text="Which planet is red like the sea?")[0].text
-        == "A"
-    )
-    assert ask_builtin("builtin/overlap", options=options, text="Which PLANET is red?")[0].text == "B"
-
-
-def test_overlap_does_not_count_the_listed_options() -> None:
-    """A prompt that lists the options does not make them all alike."""
-    text = "Is Mars a red planet?\nA. blue star\nB. red planet\nC. moon\nD. sun"
-    options = ["blue star", "red planet", "moon", "sun"]
-    assert ask_builtin("builtin/overlap", options=options, text=text)[0].text == "B"
 
 
 def test_options_are_removed_as_whole_words_and_once() -> None:
@@ -141,38 +138,31 @@ def test_options_are_removed_as_whole_words_and_once() -> None:
     assert remove_options("nothing", ["", " "]) == "nothing"
 
 
-def test_unspaced_scripts_are_read_by_character() -> None:
-    """Han, Kana and Thai have no spaces between words; each character counts."""
-    assert split_words("北京 is big") == {"北", "京", "is", "big"}
+OPTIONS_HINT = (
+    "give the scorer a field `options` (a template that yields the texts of the choices, in their order), "
+    "or the dataset a column `options`"
+)
+CHOICES_HINT = "give the task a scorer with `choices`, such as `string_equals_mcqa`"
+TRUTH_HINT = "give the task a scorer with a ground truth, such as `string_equals_mcqa`"
 
 
-@pytest.mark.parametrize("name", ["longest", "overlap"])
-@pytest.mark.parametrize("options", [None, ["one"], []])
-def test_missing_options_are_told(name: str, options: list[str] | None) -> None:
-    """A model that reads option texts says where they come from."""
-    with pytest.raises(SpecError) as caught:
-        ask_builtin(f"builtin/{name}", options=options)
-    assert caught.value.code == "E301"
-    assert "sample `0` has" in caught.value.message
-    assert caught.value.hint == (
-        "give the scorer a field `options` (a template that yields the texts of the choices, in their order)"
-        ", or the dataset a column `options`"
-    )
-
-
-@pytest.mark.parametrize("name", ["random", "longest", "overlap", "simulated?style=bare"])
-def test_missing_choices_are_told(name: str) -> None:
-    """A model that answers from the choices says that there are none."""
-    with pytest.raises(SpecError) as caught:
-        ask_builtin(f"builtin/{name}", choices=None)
-    assert caught.value.code == "E301"
-    assert "sample `0` has none" in caught.value.message
-
-
-def test_missing_truth_is_told() -> None:
-    """The simulator says that it needs the key."""
-    with pytest.raises(SpecError, match="knows the key, and sample `0` has none"):
-        ask_builtin("builtin/simulated?style=bare", truth=None)
+@pytest.mark.parametrize(
+    ("names", "known", "message", "hint"),
+    [
+        (["longest", "overlap"], {"options": None}, "has none", OPTIONS_HINT),
+        (["longest", "overlap"], {"options": ["one"]}, "has 1 for 4 choices", OPTIONS_HINT),
+        (["longest", "overlap"], {"options": []}, "has 0 for 4 choices", OPTIONS_HINT),
+        (["random", "longest", "simulated?style=bare"], {"choices": None}, "has none", CHOICES_HINT),
+        (["simulated?style=bare"], {"truth": None}, "has none", TRUTH_HINT),
+    ],
+)
+def test_what_a_model_lacks_is_told(names: list[str], known: dict[str, Any], message: str, hint: str) -> None:
+    """A model that reads option texts, choices or the key says where they come from."""
+    for name in names:
+        with pytest.raises(SpecError) as caught:
+            ask_builtin(f"builtin/{name}", **known)
+        assert (caught.value.code, caught.value.hint) == ("E301", hint)
+        assert caught.value.message.endswith(f"sample `0` {message}")
 
 
 def test_simulated_accuracy_is_what_the_model_means() -> None:
@@ -189,11 +179,6 @@ def test_simulated_extremes(accuracy: int, texts: set[str]) -> None:
     """Accuracy 1 is always right, accuracy 0 never."""
     found = {one.text for one in ask_builtin(f"builtin/simulated?accuracy={accuracy}&style=bare", number=200)}
     assert found == texts
-
-
-def test_simulated_with_one_choice_can_only_be_right() -> None:
-    """Where there is no wrong choice, the right one is said."""
-    assert ask_builtin("builtin/simulated?accuracy=0&style=bare", choices=["C"], options=["y"])[0].text == "C"
 
 
 @pytest.mark.parametrize("style", [name for name in STYLE_NAMES if name != "mixed"])
@@ -226,99 +211,51 @@ def test_prose_starts_with_another_letter_as_real_models_do() -> None:
     assert all(form[0] in "ABCD" for form in STYLES["prose"])
 
 
+PROVIDERS = (
+    "providers: `builtin`, `openai`, `anthropic`, `gemini`, `together`, `fireworks`, `sambanova`, `novita`, "
+    "`azure`; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
+)
+BUILTIN = (
+    "built-in models: `builtin/constant`, `builtin/random`, `builtin/longest`, `builtin/overlap`, "
+    "`builtin/simulated`"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
-        ("builtin/randon", "unknown model `builtin/randon`", "did you mean `builtin/random`?"),
-        ("random", "unknown model `random`", "did you mean `builtin/random`?"),
-        ("bultin/random?seed=1", "unknown model `bultin/random?seed=1`", "did you mean `builtin/random`?"),
-        ("builtin/", "unknown model `builtin/`", None),
-        ("", "unknown model ``", None),
-        (
-            "builtin/random?sed=1",
-            "model `builtin/random?sed=1` has no parameter `sed`",
-            "did you mean `seed`?",
-        ),
-        (
-            "builtin/longest?seed=1",
-            "model `builtin/longest?seed=1` has no parameter `seed`",
-            "it has no parameters",
-        ),
-        (
-            "builtin/random?seed=x",
-            "model `builtin/random?seed=x`: `seed` is 'x', not a whole number from 0 on",
-            None,
-        ),
-        (
-            "builtin/random?seed=-1",
-            "model `builtin/random?seed=-1`: `seed` is '-1', not a whole number from 0 on",
-            None,
-        ),
-        (
-            "builtin/simulated?accuracy=80",
-            "model `builtin/simulated?accuracy=80`: `accuracy` is '80', not a number from 0 to 1",
-            None,
-        ),
-        (
-            "builtin/simulated?accuracy=nan",
-            "model `builtin/simulated?accuracy=nan`: `accuracy` is 'nan', not a number from 0 to 1",
-            None,
-        ),
+        ("builtin/randon", "unknown model `{}`", "did you mean `builtin/random`?"),
+        ("random", "unknown model `{}`", "did you mean `builtin/random`?"),
+        ("bultin/random?seed=1", "unknown model `{}`", "did you mean `builtin/random`?"),
+        ("builtin/zzz", "unknown model `{}`", BUILTIN),
+        ("builtin/", "unknown model `{}`", BUILTIN),
+        ("", "unknown model `{}`", BUILTIN),
+        ("opnai/gpt-4.1-nano", "unknown model `{}`", "did you mean `openai`?"),
+        ("acme/llama-3", "unknown model `{}`", PROVIDERS),
+        ("builtin/random?sed=1", "model `{}` has no parameter `sed`", "did you mean `seed`?"),
+        ("builtin/longest?seed=1", "model `{}` has no parameter `seed`", "it has no parameters"),
+        ("builtin/random?seed=x", "model `{}`: `seed` is 'x', not a whole number from 0 on", None),
+        ("builtin/random?seed=-1", "model `{}`: `seed` is '-1', not a whole number from 0 on", None),
+        ("builtin/simulated?accuracy=80", "model `{}`: `accuracy` is '80', not a number from 0 to 1", None),
+        ("builtin/simulated?accuracy=nan", "model `{}`: `accuracy` is 'nan', not a number from 0 to 1", None),
         (
             "builtin/simulated?style=mixt",
-            f"model `builtin/simulated?style=mixt`: `style` is 'mixt', not one of {listing(STYLE_NAMES)}",
+            f"model `{{}}`: `style` is 'mixt', not one of {listing(STYLE_NAMES)}",
             "did you mean `mixed`?",
         ),
-        (
-            "builtin/constant?choice=",
-            "model `builtin/constant?choice=`: `choice` is '', not a text that is not empty",
-            None,
-        ),
+        ("builtin/constant?choice=", "model `{}`: `choice` is '', not a text that is not empty", None),
         (
             "builtin/random?seed",
-            "model `builtin/random?seed`: 'seed' is not `parameter=value`",
+            "model `{}`: 'seed' is not `parameter=value`",
             "write `NAME?parameter=value&parameter=value`",
         ),
-        (
-            "builtin/random?seed=1&seed=2",
-            "model `builtin/random?seed=1&seed=2`: given more than once: `seed`",
-            None,
-        ),
+        ("builtin/random?seed=1&seed=2", "model `{}`: given more than once: `seed`", None),
     ],
 )
 def test_bad_name_is_told(name: str, message: str, hint: str | None) -> None:
     """An unknown model, an unknown parameter and a value out of range are errors with what to write."""
     error = refuse(name)
-    assert (error.code, error.message) == ("E301", message)
-    if hint is not None:
-        assert error.hint == hint
-
-
-def test_unknown_model_lists_what_there_is() -> None:
-    """Where no name is near, the hint lists the built-in models."""
-    assert refuse("builtin/zzz").hint == (
-        "built-in models: `builtin/constant`, `builtin/random`, `builtin/longest`, `builtin/overlap`, "
-        "`builtin/simulated`"
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("opnai/gpt-4.1-nano", "did you mean `openai`?"),
-        (
-            "acme/llama-3",
-            (
-                "providers: `builtin`, `openai`, `anthropic`, `gemini`, `together`, `fireworks`, "
-                "`sambanova`, `novita`, `azure`; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
-            ),
-        ),
-    ],
-)
-def test_unknown_providers_are_told(name: str, hint: str) -> None:
-    """A prefix that is no provider is an error that names the providers and the other way."""
-    error = refuse(name)
-    assert (error.code, error.message, error.hint) == ("E301", f"unknown model `{name}`", hint)
+    assert (error.code, error.message, error.hint) == ("E301", message.format(name), hint)
 
 
 class OwnModel:
@@ -432,7 +369,7 @@ def test_every_api_is_spoken(name: str, variable: str, path: str) -> None:
 
 
 def test_what_is_known_is_not_asked() -> None:
-    """A bound model looks into its ledger first; trials are questions of their own."""
+    """A bound model looks into its ledger first; trials are questions of their own, counted on top."""
     events: list[Event] = []
     with TestServer("B") as server, open_live(f"{server.url}#m") as unbound:
         ledger = MemoryLedger()
@@ -441,7 +378,9 @@ def test_what_is_known_is_not_asked() -> None:
                 model.answer(ask("q"))
         assert server.asked.total == 1
         with replace(unbound, ledger=ledger) as model:
-            model.answer(ask("q"), trial=1)
+            (question,) = ask("q")
+            model.answer([question, replace(question, trial=1), replace(question, trial=1)])
+            model.answer([question], trial=1)
         assert server.asked.total == 2
     assert [event.is_known for event in events if isinstance(event, Finished)] == [False, True]
 
@@ -453,49 +392,6 @@ def test_a_missing_key_stops_before_anything_is_asked() -> None:
         with pytest.raises(SpecError) as caught:
             action()
         assert caught.value.code == "E117"
-
-
-def test_a_refused_key_is_not_shown() -> None:
-    """A 401 is E304, and the key that the endpoint sends back is in no message."""
-    reply = Reply(status=401, body=f'{{"error": {{"message": "bad key {KEY}"}}}}'.encode())
-    with TestServer(reply) as server, open_live(f"{server.url}#m", ANSWERKEY_API_KEY=KEY) as model:
-        with pytest.raises(SolverError) as caught:
-            model.answer(ask("q"))
-        assert caught.value.code == "E304"
-        assert "canary" not in str(caught.value)
-
-
-STRANGE: list[tuple[Kind, CompletionStatus, str | None]] = [
-    ("text", OK, "B"),
-    ("null_content", NO_TEXT, None),
-    ("empty_text", OK, ""),
-    ("refusal", REFUSED, None),
-    ("content_filter", REFUSED, None),
-    ("tool_calls", NO_TEXT, None),
-    ("truncated", OK, "B"),
-    ("reasoning", OK, "B"),
-    ("empty_choices", NO_TEXT, None),
-]
-
-
-@pytest.mark.parametrize(("kind", "status", "text"), STRANGE)
-def test_strange_answers_have_their_status(kind: Kind, status: CompletionStatus, text: str | None) -> None:
-    """Whatever an endpoint says, the question has a completion with the status it deserves."""
-    with TestServer(Reply("B", kind)) as server, open_live(f"{server.url}#m") as model:
-        (completion,) = model.answer(ask("q"))
-    assert (completion.status, completion.text) == (status, text)
-    assert (completion.finish_reason == "length") == (kind == "truncated")
-    assert completion.reasoning == ("Let me think: C or B?" if kind == "reasoning" else None)
-
-
-def test_every_trial_is_a_call_of_its_own() -> None:
-    """The same question in another trial is asked again; in the same trial it is known."""
-    with TestServer("A") as server, open_live(f"{server.url}#m") as model:
-        question = ask("one")[0]
-        model.answer([question, replace(question, trial=1), replace(question, trial=1)])
-        assert server.asked.total == 2
-        model.answer([question], trial=1)
-        assert server.asked.total == 2
 
 
 def test_the_address_of_a_node_needs_nodes() -> None:

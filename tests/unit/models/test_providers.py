@@ -8,13 +8,11 @@ import sys
 from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from answerkey.errors import SolverError
-from answerkey.models.calls import Price
-from answerkey.models.config import Adapter, ApiName, Caller, Generation, Secret
+from answerkey.models.config import Adapter, ApiName, Caller, Generation, Price, Secret
 from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message, connect
 from answerkey.types import CompletionStatus
 
@@ -59,7 +57,7 @@ def test_the_chat_api_takes_every_parameter() -> None:
 
 
 def test_a_schema_is_asked_for() -> None:
-    """A shape of the answer is asked for in the way of each API that has one."""
+    """A shape of the answer is asked for in the way of each API that has one; others are asked without."""
     schema = {"type": "object"}
     chat = Connection("n", APIS["chat"], "http://h/").ask_for(schema).build([ASK])
     assert isinstance(chat, dict)
@@ -67,6 +65,8 @@ def test_a_schema_is_asked_for() -> None:
         "type": "json_schema",
         "json_schema": {"name": "answer", "schema": schema, "strict": True},
     }
+    plain = Connection("n", APIS["anthropic"], "http://h/")
+    assert plain.ask_for(schema) is plain
     gemini = Connection("n", APIS["gemini"], "http://h/").ask_for(schema).build([ASK])
     assert isinstance(gemini, dict)
     assert gemini["generationConfig"] == {
@@ -76,17 +76,25 @@ def test_a_schema_is_asked_for() -> None:
 
 
 def test_text_completions_get_one_plain_text() -> None:
-    """The texts of the messages are parted by an empty line, without roles; `logprobs` is a number."""
-    assert build(APIS["completions"], SYSTEM, ASK, {"role": "assistant", "content": "Answer:"}) == {
+    """The texts of the messages are parted by an empty line, without roles; `logprobs` is a number.
+
+    Where the text comes back, nothing after it is wanted. An address may stand for one model.
+    """
+    parts = {"role": "user", "content": ["A", {"type": "text", "text": "or B?"}]}
+    assert build(APIS["completions"], SYSTEM, parts, {"role": "assistant", "content": "Answer:"}) == {
         "model": "m",
-        "prompt": "Answer with a letter.\n\nA or B?\n\nAnswer:",
+        "prompt": "Answer with a letter.\n\nA\nor B?\n\nAnswer:",
     }
-    body = build(APIS["completions"], ASK, generation=Generation(max_tokens=1, logprobs=True))
-    assert body == {"model": "m", "prompt": "A or B?", "max_tokens": 1, "logprobs": 1}
-    body = build(APIS["completions"], ASK, generation=Generation(top_logprobs=5))
-    assert body == {"model": "m", "prompt": "A or B?", "logprobs": 5}
-    body = build(APIS["completions"], ASK, generation=Generation(logprobs=False, top_logprobs=5))
-    assert body == {"model": "m", "prompt": "A or B?"}
+    for generation, given in (
+        (Generation(max_tokens=1, logprobs=True), {"max_tokens": 1, "logprobs": 1}),
+        (Generation(top_logprobs=5), {"logprobs": 5}),
+        (Generation(logprobs=False, top_logprobs=5), {}),
+        (Generation(logprobs=True, echo=True), {"echo": True, "logprobs": 1, "max_tokens": 1}),
+    ):
+        body = {"prompt": "A or B?", **given}
+        assert build(APIS["completions"], ASK, generation=generation) == {"model": "m", **body}
+        bare = Connection("n", APIS["completions"], "http://h/", None, generation=generation)
+        assert bare.build([ASK]) == body
 
 
 def test_anthropic_has_the_system_apart() -> None:
@@ -123,7 +131,10 @@ def test_gemini_has_its_own_names() -> None:
             "logprobs": 5,
         },
     }
-    assert build(APIS["gemini"], ASK) == {"contents": [{"role": "user", "parts": [{"text": "A or B?"}]}]}
+    contents = {"contents": [{"role": "user", "parts": [{"text": "A or B?"}]}]}
+    assert build(APIS["gemini"], ASK) == contents
+    token_alone = build(APIS["gemini"], ASK, generation=Generation(logprobs=True))
+    assert token_alone == contents | {"generationConfig": {"responseLogprobs": True}}
 
 
 @pytest.mark.parametrize("api", ["completions", "anthropic", "gemini"])
@@ -250,26 +261,6 @@ def test_an_adapter_takes_generation_only_if_it_reads_it() -> None:
     assert adapt("{{ model_info.generation | tojson }}").api.unsupported == frozenset()
 
 
-def test_text_completions_need_no_model_and_may_repeat_the_text() -> None:
-    """An address may stand for one model; where the text comes back, nothing after it is wanted."""
-    echo = Generation(logprobs=True, echo=True)
-    bare = Connection("n", APIS["completions"], "http://h/", None, generation=echo).build([ASK])
-    assert bare == {"prompt": "A or B?", "echo": True, "logprobs": 1, "max_tokens": 1}
-
-
-def test_gemini_may_be_asked_for_the_token_alone() -> None:
-    """Without alternatives there is no number of them."""
-    body = build(APIS["gemini"], ASK, generation=Generation(logprobs=True))
-    assert isinstance(body, dict)
-    assert body["generationConfig"] == {"responseLogprobs": True}
-
-
-def test_content_may_be_a_list_of_texts() -> None:
-    """Parts are texts, or objects that hold one."""
-    body = build(APIS["completions"], {"role": "user", "content": ["A", {"type": "text", "text": "or B?"}]})
-    assert body == {"model": "m", "prompt": "A\nor B?"}
-
-
 def test_an_answer_that_only_looks_like_quoted_json_is_read_as_it_is() -> None:
     """The template wrote something that begins with a quote; what it is, the reader says."""
     completion = adapt(process_output='"{{ body.answer }}').read(200, b'{"answer": "B"}')
@@ -344,6 +335,7 @@ def test_a_key_that_comes_back_is_hidden(body: object, status: int) -> None:
         completion = CONNECTION.read(status, text.encode())
         assert KEY not in repr(completion)
         assert "canary" not in repr(completion)
+    assert CONNECTION.hide(f"cannot send {KEY}!") == "cannot send ***!"
 
 
 def test_short_keys_are_no_secrets() -> None:
@@ -353,48 +345,21 @@ def test_short_keys_are_no_secrets() -> None:
     assert connection.read(200, body).text == "EMPTY set"
 
 
-def test_texts_can_be_cleaned() -> None:
-    """A foreign message loses the secrets in it."""
-    assert CONNECTION.hide(f"cannot send {KEY}!") == "cannot send ***!"
-
-
-def test_a_schema_is_asked_for_where_it_can_be() -> None:
-    """APIs without structured answers are asked without."""
-    assert CONNECTION.ask_for({"type": "object"}).schema == {"type": "object"}
-    plain = replace(CONNECTION, api=APIS["anthropic"])
-    assert plain.ask_for({"type": "object"}) is plain
-
-
-MODEL = connect("openai/gpt-4o-mini", caller=Caller())
-
-
-def test_without_the_price_list_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list is an extra; without it the answer is: not known."""
-    monkeypatch.setitem(sys.modules, "genai_prices", None)
-    assert MODEL.find_price() is None
-
-
 def test_the_price_list_is_asked_for_the_model_at_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The price of one token follows from what a thousand cost."""
-    asked: dict[str, Any] = {}
+    """The price of one token follows from what a thousand cost; what the list lacks is not known."""
+    model = connect("openai/gpt-4o-mini", caller=Caller())
+    known = {"model_ref": "gpt-4o-mini", "provider_api_url": model.url}
 
     def calc_price(usage: dict[str, int], **about: str) -> SimpleNamespace:
-        asked.update(about)
+        if about != known:
+            raise LookupError
+        prompt, completion = (Decimal(price) for price in ("0.001", "0.002"))
         return SimpleNamespace(
-            input_price=Decimal("0.001") * usage["input_tokens"],
-            output_price=Decimal("0.002") * usage["output_tokens"],
+            input_price=prompt * usage["input_tokens"], output_price=completion * usage["output_tokens"]
         )
 
     monkeypatch.setitem(sys.modules, "genai_prices", SimpleNamespace(Usage=dict, calc_price=calc_price))
-    assert MODEL.find_price() == Price(0.001, 0.002)
-    assert asked == {"model_ref": "gpt-4o-mini", "provider_api_url": MODEL.url}
-
-
-def test_a_model_that_the_list_lacks_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so with LookupError."""
-
-    def calc_price(*_: object, **__: object) -> None:
-        raise LookupError
-
-    monkeypatch.setitem(sys.modules, "genai_prices", SimpleNamespace(Usage=dict, calc_price=calc_price))
-    assert MODEL.find_price() is None
+    assert model.find_price() == Price(0.001, 0.002)
+    assert replace(model, model="another").find_price() is None
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert model.find_price() is None

@@ -188,14 +188,6 @@ def test_exchange_keeps_what_was_asked() -> None:
     )
 
 
-@pytest.mark.parametrize("count", [True, -1, 1 << 63, "7", 1.5, None, {}])
-def test_odd_token_counts_are_left_out(count: object) -> None:
-    """Only whole numbers that a table can hold are token counts."""
-    message = {"choices": [{"message": say("B")}], "usage": {"prompt_tokens": count, "completion_tokens": 1}}
-    completion = read_message(message)
-    assert (completion.prompt_tokens, completion.completion_tokens) == (None, 1)
-
-
 def test_half_surrogates_are_mended() -> None:
     """Text that no file can hold comes out with a replacement character; whole pairs are joined."""
     assert read_message("B\ud800").text == "B\ufffd"
@@ -267,50 +259,47 @@ def chat(content: object, *, finish: object = "stop", **message: object) -> dict
 
 
 @pytest.mark.parametrize(
-    ("body", "text"),
+    ("body", "text", "status"),
     [
-        (chat("B"), "B"),
-        (chat(""), ""),
-        (chat(" \n"), " \n"),
-        (chat("B", refusal=None), "B"),
-        (chat("B", tool_calls=[CALL]), "B"),
-        (chat([{"type": "text", "text": "B"}, {"type": "text", "text": "because"}]), "B\nbecause"),
-        (chat([{"type": "output_text", "text": "B"}, {"type": "image_url", "image_url": {}}]), "B"),
-        (chat(["B", "C"]), "B\nC"),
-        (chat([{"type": "text", "text": {"value": "B"}}]), "B"),
-        (chat("<think>no</think>B"), "<think>no</think>B"),
-        ({"error": None} | chat("B"), "B"),
-        ({"choices": [{"message": {"content": "B"}}]}, "B"),
-        ({"choices": [{"message": {"content": "B"}}, {"message": 3}]}, "B"),
+        (chat("B"), "B", OK),
+        (chat(""), "", OK),
+        (chat(" \n"), " \n", OK),
+        (chat("B", refusal=None), "B", OK),
+        (chat("B", tool_calls=[CALL]), "B", OK),
+        (chat([{"type": "text", "text": "B"}, {"type": "text", "text": "because"}]), "B\nbecause", OK),
+        (chat([{"type": "output_text", "text": "B"}, {"type": "image_url", "image_url": {}}]), "B", OK),
+        (chat(["B", "C"]), "B\nC", OK),
+        (chat([{"type": "text", "text": {"value": "B"}}]), "B", OK),
+        (chat("<think>no</think>B"), "<think>no</think>B", OK),
+        ({"error": None} | chat("B"), "B", OK),
+        ({"choices": [{"message": {"content": "B"}}]}, "B", OK),
+        ({"choices": [{"message": {"content": "B"}}, {"message": 3}]}, "B", OK),
+        (chat(None), None, NO_TEXT),
+        (chat(None, tool_calls=[CALL]), None, NO_TEXT),
+        (chat("", tool_calls=[CALL]), None, NO_TEXT),
+        (chat(" ", function_call={"name": "f"}), None, NO_TEXT),
+        (chat([]), None, NO_TEXT),
+        (chat([{"type": "tool_use", "id": "1"}]), None, NO_TEXT),
+        ({"choices": []}, None, NO_TEXT),
+        (chat(None, finish="content_filter"), None, REFUSED),
+        (chat("", finish="content_filter"), None, REFUSED),
+        (chat(None, refusal="I can't help"), None, REFUSED),
+        (chat("B", refusal="I can't help"), None, REFUSED),
+        (chat([{"type": "refusal", "refusal": "no"}]), None, REFUSED),
     ],
 )
-def test_the_text_of_a_chat_completion(body: object, text: str) -> None:
-    """The text is the content of the first choice; parts are joined by a newline."""
-    completion = read(body)
-    assert (completion.text, completion.status, completion.error, completion.raw) == (text, OK, None, None)
+def test_the_text_of_a_chat_completion(body: object, text: str | None, status: CompletionStatus) -> None:
+    """The text is the content of the first choice; parts are joined by a newline.
 
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        (chat(None), NO_TEXT),
-        (chat(None, tool_calls=[CALL]), NO_TEXT),
-        (chat("", tool_calls=[CALL]), NO_TEXT),
-        (chat(" ", function_call={"name": "f"}), NO_TEXT),
-        (chat([]), NO_TEXT),
-        (chat([{"type": "tool_use", "id": "1"}]), NO_TEXT),
-        ({"choices": []}, NO_TEXT),
-        (chat(None, finish="content_filter"), REFUSED),
-        (chat("", finish="content_filter"), REFUSED),
-        (chat(None, refusal="I can't help"), REFUSED),
-        (chat("B", refusal="I can't help"), REFUSED),
-        (chat([{"type": "refusal", "refusal": "no"}]), REFUSED),
-    ],
-)
-def test_what_says_nothing_has_no_text(body: object, status: CompletionStatus) -> None:
-    """Null, tool calls alone and no choices have no text; a refusal is one whatever stands beside it."""
+    Null, tool calls alone and no choices have no text; a refusal is one whatever stands beside it.
+    """
     completion = read(body)
-    assert (completion.text, completion.status, completion.error) == (None, status, None)
+    assert (completion.text, completion.status, completion.error, completion.raw) == (
+        text,
+        status,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -423,9 +412,10 @@ def test_a_completion_cut_by_the_limit_says_so() -> None:
 
 @pytest.mark.parametrize("count", [-1, 1 << 63, 1.5, "7", None, True, [1]])
 def test_counts_that_are_none_are_left_out(count: object) -> None:
-    """A number of tokens that cannot be one is not known; the text is."""
-    completion = read(chat("B") | {"usage": {"prompt_tokens": count, "completion_tokens": count}})
-    assert (completion.text, completion.prompt_tokens, completion.completion_tokens) == ("B", None, None)
+    """Only whole numbers that a table can hold are numbers of tokens; the text is known all the same."""
+    body = chat("B") | {"usage": {"prompt_tokens": count, "completion_tokens": 1}}
+    for completion in (read(body), read_message(body)):
+        assert (completion.text, completion.prompt_tokens, completion.completion_tokens) == ("B", None, 1)
 
 
 @pytest.mark.parametrize(
@@ -484,66 +474,15 @@ def test_half_a_character_becomes_the_replacement_character() -> None:
     assert read_body(200, b'{"error": "\\ud800"}', take_chat).error == "the endpoint reports an error: �"
 
 
-@pytest.mark.parametrize(
-    ("body", "text", "status"),
-    [
-        ({"choices": [{"text": " B", "finish_reason": "stop"}]}, " B", OK),
-        ({"choices": [{"text": ""}]}, "", OK),
-        ({"choices": [{"text": None}]}, None, NO_TEXT),
-        ({"choices": []}, None, NO_TEXT),
-        ({"choices": [{"text": "", "finish_reason": "content_filter"}]}, None, REFUSED),
-        ({"choices": [{"text": 2}]}, None, ERROR),
-        (chat("B"), None, ERROR),
-    ],
-)
-def test_text_completions(body: object, text: str | None, status: CompletionStatus) -> None:
-    """A text completion is the `text` of its first choice."""
-    completion = read(body, take_text)
-    assert (completion.text, completion.status) == (text, status)
+def block(text: object) -> dict[str, object]:
+    """Return a text block of Anthropic's API."""
+    return {"type": "text", "text": text}
 
 
 def message(*content: object, stop: str = "end_turn") -> dict[str, object]:
     """Return a message of Anthropic's API."""
     usage = {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 3}
-    return {
-        "type": "message",
-        "role": "assistant",
-        "content": list(content),
-        "stop_reason": stop,
-        "usage": usage,
-    }
-
-
-@pytest.mark.parametrize(
-    ("body", "text", "status", "finish"),
-    [
-        (message({"type": "text", "text": "B"}), "B", OK, "stop"),
-        (message({"type": "text", "text": "B"}, stop="max_tokens"), "B", OK, "length"),
-        (message({"type": "text", "text": "B"}, {"type": "text", "text": "C"}), "B\nC", OK, "stop"),
-        (message({"type": "tool_use", "name": "f"}, stop="tool_use"), None, NO_TEXT, "tool_calls"),
-        (message(), None, NO_TEXT, "stop"),
-        (message({"type": "text", "text": "I"}, stop="refusal"), None, REFUSED, "content_filter"),
-        (message({"type": "text"}), None, ERROR, None),
-        (message({"type": "text", "text": 1}), None, ERROR, None),
-        ({"type": "message", "content": "B"}, "B", OK, None),
-        ({"type": "message"}, None, ERROR, None),
-        ({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}, None, ERROR, None),
-    ],
-)
-def test_messages_of_anthropic(
-    body: object, text: str | None, status: CompletionStatus, finish: str | None
-) -> None:
-    """The text blocks are the answer; ends are told in the words of the chat API."""
-    completion = read(body, take_anthropic)
-    assert (completion.text, completion.status, completion.finish_reason) == (text, status, finish)
-
-
-def test_thinking_blocks_and_tokens_of_anthropic() -> None:
-    """Thinking blocks are kept apart; tokens that were cached count as tokens of the prompt."""
-    body = message({"type": "thinking", "thinking": "A?", "signature": "x"}, {"type": "text", "text": "B"})
-    completion = read(body, take_anthropic)
-    assert (completion.text, completion.reasoning) == ("B", "A?")
-    assert (completion.prompt_tokens, completion.completion_tokens) == (7, 3)
+    return {"type": "message", "content": list(content), "stop_reason": stop, "usage": usage}
 
 
 def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str, object]:
@@ -554,36 +493,71 @@ def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str,
 
 
 @pytest.mark.parametrize(
-    ("body", "text", "status", "finish"),
+    ("take", "body", "text", "status", "finish"),
     [
-        (candidate({"text": "B"}), "B", OK, "stop"),
-        (candidate({"text": "B"}, finish="MAX_TOKENS"), "B", OK, "length"),
-        ({"candidates": [{"finishReason": "MAX_TOKENS"}]}, None, NO_TEXT, "length"),
-        ({"candidates": [{"finishReason": "SAFETY"}]}, None, REFUSED, "content_filter"),
-        (candidate({"functionCall": {"name": "f"}}), None, NO_TEXT, "stop"),
-        ({"candidates": []}, None, NO_TEXT, None),
-        ({"promptFeedback": {"blockReason": "SAFETY"}}, None, REFUSED, None),
-        ({"candidates": [{"content": {"parts": "B"}}]}, None, ERROR, None),
-        ({"candidates": [{"content": "B"}]}, None, ERROR, None),
-        (candidate("B"), None, ERROR, None),
-        (candidate({"text": 1}), None, ERROR, None),
-        ({}, None, ERROR, None),
-        ({"error": {"code": 429, "message": "quota"}}, None, ERROR, None),
+        # A text completion is the `text` of its first choice.
+        (take_text, {"choices": [{"text": " B", "finish_reason": "stop"}]}, " B", OK, "stop"),
+        (take_text, {"choices": [{"text": ""}]}, "", OK, None),
+        (take_text, {"choices": [{"text": None}]}, None, NO_TEXT, None),
+        (take_text, {"choices": []}, None, NO_TEXT, None),
+        (
+            take_text,
+            {"choices": [{"text": "", "finish_reason": "content_filter"}]},
+            None,
+            REFUSED,
+            "content_filter",
+        ),
+        (take_text, {"choices": [{"text": 2}]}, None, ERROR, None),
+        (take_text, chat("B"), None, ERROR, None),
+        # Of Anthropic's API the text blocks are the answer.
+        (take_anthropic, message(block("B")), "B", OK, "stop"),
+        (take_anthropic, message(block("B"), stop="max_tokens"), "B", OK, "length"),
+        (take_anthropic, message(block("B"), block("C")), "B\nC", OK, "stop"),
+        (take_anthropic, message({"type": "tool_use"}, stop="tool_use"), None, NO_TEXT, "tool_calls"),
+        (take_anthropic, message(), None, NO_TEXT, "stop"),
+        (take_anthropic, message(block("I"), stop="refusal"), None, REFUSED, "content_filter"),
+        (take_anthropic, message({"type": "text"}), None, ERROR, None),
+        (take_anthropic, message(block(1)), None, ERROR, None),
+        (take_anthropic, {"type": "message", "content": "B"}, "B", OK, None),
+        (take_anthropic, {"type": "message"}, None, ERROR, None),
+        (take_anthropic, {"type": "error", "error": {"message": "busy"}}, None, ERROR, None),
+        # Of Gemini's API the text of the first candidate is; a blocked prompt is a refusal.
+        (take_gemini, candidate({"text": "B"}), "B", OK, "stop"),
+        (take_gemini, candidate({"text": "B"}, finish="MAX_TOKENS"), "B", OK, "length"),
+        (take_gemini, {"candidates": [{"finishReason": "MAX_TOKENS"}]}, None, NO_TEXT, "length"),
+        (take_gemini, {"candidates": [{"finishReason": "SAFETY"}]}, None, REFUSED, "content_filter"),
+        (take_gemini, candidate({"functionCall": {"name": "f"}}), None, NO_TEXT, "stop"),
+        (take_gemini, {"candidates": []}, None, NO_TEXT, None),
+        (take_gemini, {"promptFeedback": {"blockReason": "SAFETY"}}, None, REFUSED, None),
+        (take_gemini, {"candidates": [{"content": {"parts": "B"}}]}, None, ERROR, None),
+        (take_gemini, {"candidates": [{"content": "B"}]}, None, ERROR, None),
+        (take_gemini, candidate("B"), None, ERROR, None),
+        (take_gemini, candidate({"text": 1}), None, ERROR, None),
+        (take_gemini, {}, None, ERROR, None),
+        (take_gemini, {"error": {"code": 429, "message": "quota"}}, None, ERROR, None),
     ],
 )
-def test_candidates_of_gemini(
-    body: object, text: str | None, status: CompletionStatus, finish: str | None
+def test_answers_of_other_apis(
+    take: Take, body: object, text: str | None, status: CompletionStatus, finish: str | None
 ) -> None:
-    """The text of the first candidate is the answer; a blocked prompt is a refusal."""
-    completion = read(body, take_gemini)
+    """Each API has its own place for the text; ends are told in the words of the chat API."""
+    completion = read(body, take)
     assert (completion.text, completion.status, completion.finish_reason) == (text, status, finish)
 
 
-def test_thoughts_and_tokens_of_gemini() -> None:
-    """Parts marked as thoughts are kept apart, and their tokens are tokens of the completion."""
-    completion = read(candidate({"text": "A?", "thought": True}, {"text": "B"}), take_gemini)
+@pytest.mark.parametrize(
+    ("take", "body", "tokens"),
+    [
+        # Tokens that were cached count as tokens of the prompt, those of thoughts as of the completion.
+        (take_anthropic, message({"type": "thinking", "thinking": "A?"}, block("B")), (7, 3)),
+        (take_gemini, candidate({"text": "A?", "thought": True}, {"text": "B"}), (4, 11)),
+    ],
+)
+def test_thoughts_and_tokens_of_other_apis(take: Take, body: object, tokens: tuple[int, int]) -> None:
+    """Thoughts are kept apart, and all tokens are counted."""
+    completion = read(body, take)
     assert (completion.text, completion.reasoning) == ("B", "A?")
-    assert (completion.prompt_tokens, completion.completion_tokens) == (4, 11)
+    assert (completion.prompt_tokens, completion.completion_tokens) == tokens
 
 
 @pytest.mark.parametrize("take", TAKES)

@@ -74,7 +74,7 @@ def make_run() -> Callable[..., Run]:
         writing = start_run(None, {**manifest, "notices": notices, "tasks": tasks}, {"mcqa": {}})
         ids = [f"{number:06d}" for number in range(1, 11)]
         scores = pl.DataFrame({"sample_id": ids, "trial": [0] * 10, "string_equals_mcqa": VERDICTS})
-        writing.task("mcqa").write_scores(0, scores)
+        writing.task("mcqa").write_part("scores", 0, scores)
         writing.task("mcqa").write_metrics(metrics, {**TOTALS, **(totals or {})})
         return writing.finish(status, {})
 

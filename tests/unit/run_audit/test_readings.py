@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import answerkey as ak
-from answerkey.run_audit.readings import draw_imported_verdicts
+from answerkey.run_audit.text import draw_imported_verdicts
 from answerkey.runs import TaskRun
 from answerkey.text import plain_text
 

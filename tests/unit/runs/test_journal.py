@@ -146,9 +146,8 @@ def test_threads_share_one_journal(tmp_path: Path) -> None:
 def test_a_damaged_journal_is_e503(tmp_path: Path, content: bytes) -> None:
     """It says that it may be deleted."""
     (tmp_path / "journal.sqlite").write_bytes(content)
-    with pytest.raises(RunError, match="the journal of the run is damaged") as caught:
+    with pytest.raises(RunError, match=r"E503.*the journal of the run is damaged"):
         Journal(tmp_path)
-    assert caught.value.code == "E503"
 
 
 def test_an_entry_or_a_version_that_cannot_be_read_is_e503(tmp_path: Path) -> None:
@@ -156,9 +155,8 @@ def test_an_entry_or_a_version_that_cannot_be_read_is_e503(tmp_path: Path) -> No
     with closing(Journal(tmp_path)) as journal:
         journal.add([(make_call("a"), SAID)])
         journal._connection.execute("UPDATE calls SET completion = '{}'")
-        with pytest.raises(RunError, match="an entry cannot be read") as caught:
+        with pytest.raises(RunError, match=r"E503.*an entry cannot be read"):
             journal.find([make_call("a")])
-        assert caught.value.code == "E503"
         journal._connection.execute("PRAGMA user_version = 9")
     with pytest.raises(RunError, match="it has version 9, this release reads 2"):
         Journal(tmp_path)
@@ -184,18 +182,16 @@ def test_a_full_disk_is_e502_and_loses_nothing(tmp_path: Path, many: int) -> Non
 
 def test_a_disk_that_fails_is_e502(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that cannot be written is told at once; what the system says is in the message."""
-    with pytest.raises(RunError, match="unable to open") as caught:
+    with pytest.raises(RunError, match=r"E502.*unable to open"):
         Journal(tmp_path / "nowhere")
-    assert caught.value.code == "E502"
 
     def fail(_file: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     journal = Journal(tmp_path)
     monkeypatch.setattr(journals, "_sync_file", fail)
-    with pytest.raises(RunError, match="cannot write the journal of the run: Input/output error") as caught:
+    with pytest.raises(RunError, match=r"E502.*cannot write the journal of the run: Input/output error"):
         journal.add([(make_call("a"), SAID)])
-    assert caught.value.code == "E502"
     journal.close()
 
 

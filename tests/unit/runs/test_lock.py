@@ -44,10 +44,8 @@ def hold(folder: Path) -> Iterator[int]:
 
 def test_a_second_process_is_refused_by_number(tmp_path: Path) -> None:
     """E506 names the process that holds the folder; a killed one holds nothing, though its file stays."""
-    with hold(tmp_path) as pid:
-        with pytest.raises(RunError, match=f"is in use by process {pid}") as caught:
-            FolderLock(tmp_path)
-        assert caught.value.code == "E506"
+    with hold(tmp_path) as pid, pytest.raises(RunError, match=f"E506.*is in use by process {pid}"):
+        FolderLock(tmp_path)
     assert (tmp_path / "lock").exists()
     with closing(FolderLock(tmp_path)) as lock:
         assert lock.is_held
@@ -84,9 +82,8 @@ def test_a_file_that_was_removed_meanwhile_is_not_held(
 
 def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
     """E502 says which."""
-    with pytest.raises(RunError, match="cannot lock") as caught:
+    with pytest.raises(RunError, match=r"E502.*cannot lock"):
         FolderLock(tmp_path / "nowhere")
-    assert caught.value.code == "E502"
 
 
 @pytest.mark.parametrize("has_conditions", [True, False])
@@ -104,9 +101,8 @@ def test_one_process_at_a_time_on_object_storage(
     if not has_conditions:
         monkeypatch.setattr(storage.S3Store, "put_new", put)
     lock = ObjectLock(f"{bucket.url}/runs/one")
-    with pytest.raises(RunError, match="is in use by process") as caught:
+    with pytest.raises(RunError, match=r"E506.*is in use by process"):
         ObjectLock(f"{bucket.url}/runs/one")
-    assert caught.value.code == "E506"
     lock.close()
     lock.close()
     assert bucket.list() == []

@@ -48,8 +48,8 @@ def write_tasks(run: RunWriter, *keys: str) -> RunWriter:
     """Write tasks of two shards each."""
     for key in keys or ("mcqa", "other"):
         task = run.task(key)
-        task.write_scores(0, FRAME[:1])
-        task.write_scores(1, FRAME[1:])
+        task.write_part("scores", 0, FRAME[:1])
+        task.write_part("scores", 1, FRAME[1:])
         task.write_metrics([VALUE], TALLY)
     return run
 
@@ -73,7 +73,7 @@ def test_a_finished_run_reads_back_as_written(place: RunPlace) -> None:
 def test_a_run_that_stopped_in_the_middle_is_readable(place: RunPlace) -> None:
     """A crash leaves a run with status `running` and the tasks that were finished."""
     writer = write_tasks(start_run(place, MANIFEST, SOURCES), "mcqa")
-    writer.task("other").write_scores(0, FRAME)
+    writer.task("other").write_part("scores", 0, FRAME)
     run = load_run(place)
     assert (run.status, list(run.tasks), run.metrics["Accuracy"].value) == ("running", ["mcqa"], 0.5)
     writer.close()
@@ -89,9 +89,8 @@ def test_a_run_that_is_being_written_is_locked(
     """Nobody else can go on with it until it is closed; one that can be resumed keeps its journal."""
     with start_run(place, MANIFEST, SOURCES) as writer:
         writer.journal()
-        with pytest.raises(RunError, match="is in use by process") as caught:
+        with pytest.raises(RunError, match=r"E506.*is in use by process"):
             reopen_run(place)
-        assert caught.value.code == "E506"
         write_tasks(writer).finish(status, {})
     assert list_top(place, request) == left
 
@@ -135,9 +134,8 @@ def test_a_run_that_is_reopened_goes_on_under_its_manifest(place: RunPlace) -> N
 def test_what_is_no_run_is_not_locked(tmp_path: Path) -> None:
     """E501; no lock file is left behind."""
     for read in (reopen_run, load_run):
-        with pytest.raises(RunError) as caught:
+        with pytest.raises(RunError, match="E501"):
             read(tmp_path)
-        assert caught.value.code == "E501"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -158,9 +156,8 @@ def test_a_run_that_cannot_be_written_leaves_nothing_behind(
         assert [one.name for one in tmp_path.rglob("*")] == ["mine"]
     with start_run(tmp_path / "mine", MANIFEST, SOURCES) as writer:
         monkeypatch.setattr(os, "fsync", fail)
-        with pytest.raises(RunError, match="No space left") as caught:
+        with pytest.raises(RunError, match=r"E502.*No space left"):
             writer.task("mcqa").write_metrics([VALUE], TALLY)
-        assert caught.value.code == "E502"
     names = {path.name for path in (tmp_path / "mine/tasks/mcqa").iterdir()}
     assert names == {"scores", "completions", "task.json"}
 
@@ -169,18 +166,16 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     """A run never overwrites anything."""
     (tmp_path / "precious.txt").write_text("x")
     for place in (tmp_path, tmp_path / "precious.txt"):
-        with pytest.raises(RunError, match="not empty") as caught:
+        with pytest.raises(RunError, match=r"E502.*not empty"):
             start_run(place, MANIFEST, SOURCES)
-        assert caught.value.code == "E502"
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"format_version": 99}', '{"format_version": 1}', "{}"])
 def test_a_damaged_or_newer_run_is_e503(tmp_path: Path, content: str) -> None:
     """A run that cannot be understood is refused, not guessed at."""
     (tmp_path / "run.json").write_text(content)
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError, match="E503"):
         load_run(tmp_path)
-    assert caught.value.code == "E503"
 
 
 def test_numbers_that_json_does_not_know_are_never_written(tmp_path: Path) -> None:

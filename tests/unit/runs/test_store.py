@@ -39,7 +39,7 @@ def fill(store: RunStore, *order: int) -> TaskWriter:
     """Return a task of which the scores are written in some order."""
     task = TaskWriter(store, "tasks/quiz").make()
     for index in order:
-        task.write_scores(index, PARTS[index])
+        task.write_part("scores", index, PARTS[index])
     return task
 
 
@@ -61,8 +61,8 @@ def test_parts_of_different_types_get_one_schema(store: RunStore) -> None:
     """Numbers in one shard and text in another, or a name in one only: any reader reads all parts as one."""
     task = TaskWriter(store, "tasks/quiz").make()
     for index, values in enumerate(({"x": 1.5}, {"x": '"high"', "y": 2.0}, {"y": 3.0, "x": "null"})):
-        task.write_scores(index, pl.DataFrame([{"own": {"status": "SCORED", "values": values}}]))
-    assert task.count_scores() == 3
+        task.write_part("scores", index, pl.DataFrame([{"own": {"status": "SCORED", "values": values}}]))
+    assert len(task.scores) == 3
     task.write_metrics([], {})
     parts = list(Table(store, "tasks/quiz/scores"))
     assert len({str(part.schema) for part in parts}) == 1
@@ -87,9 +87,8 @@ def test_parts_of_one_schema_are_left_as_they_are(tmp_path: Path) -> None:
 def test_a_damaged_part_is_e503(store: RunStore, ask: object) -> None:
     """Whatever is asked for, a part that cannot be read is an error of the run folder."""
     fill(store).store.write_bytes("tasks/quiz/scores/part-00000.parquet", b"nonsense")
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(RunError, match="E503"):
         ask(Table(store, "tasks/quiz/scores"))  # type: ignore[operator]  # a function
-    assert caught.value.code == "E503"
 
 
 def test_tables_in_memory_stay_with_their_process() -> None:
@@ -102,7 +101,7 @@ def test_kept_completions_are_cut_by_samples(tmp_path: Path) -> None:
     """Each sample has the completions of all its trials, in another process, too."""
     ids = [name for name in "abc" for _ in range(2)]
     said = Completions.build(ids, [Completion(str(n)) for n in range(6)], source="live")
-    fill(FolderStore(tmp_path)).write_completions(0, said.frame)
+    fill(FolderStore(tmp_path)).write_part("completions", 0, said.frame)
     kept = KeptCompletions(Table(FolderStore(tmp_path), "tasks/quiz/completions"), num_trials=2)
     samples = Samples(pl.DataFrame({"q": ["x", "y", "z"]}), pl.Series("sample_id", ["a", "b", "c"]))
     assert kept.read(samples).frame["completion"].to_list() == ["0", "1", "2", "3", "4", "5"]

@@ -34,6 +34,8 @@ def find_reason(source: str, function: str = "compute_scores") -> str | None:
         "try:\n    import numpy\nexcept ImportError:\n    def compute_scores(s): return 1",
         "if True:\n    pass\nelse:\n    def compute_scores(s): return 1",
         "@decorate\ndef compute_scores(): return 1",
+        "def compute_scores(): return 1\ncompute_scores = wrap(compute_scores)",
+        "def compute_scores(): return 1\nif True:\n    def compute_scores(s): return 1",
         "class compute_scores: pass",
         "def compute_scores(s): return '\\d'",
     ],
@@ -105,8 +107,8 @@ def test_digest_depends_on_function_and_source() -> None:
     assert one.digest != Snippet("compute_scores", "y").digest
 
 
-def test_trouble_without_traceback_reads_as_its_message() -> None:
-    """A trouble's text is its message, and its traceback if there is one."""
+def test_error_without_traceback_reads_as_its_message() -> None:
+    """An error's text is its message, and its traceback if there is one."""
     assert str(SnippetError("died", "it ended")) == "it ended"
 
 

@@ -6,7 +6,14 @@ import pytest
 from answerkey.errors import Place, SpecError
 from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
 from answerkey.scorers.base import RowFault
-from answerkey.scorers.mcqa import SMALL_GROUP, check_truth, parse_choices, parse_truth, read_options
+from answerkey.scorers.mcqa import (
+    METADATA_NAMES,
+    SMALL_GROUP,
+    check_truth,
+    parse_choices,
+    parse_truth,
+    read_options,
+)
 from answerkey.types import (
     Completion,
     Completions,
@@ -46,63 +53,31 @@ def find_field_errors(scorer: StringEqualsMcqa) -> list[tuple[str, str, str]]:
 
 
 def test_judge_states_everything_about_a_verdict() -> None:
-    """A verdict has `is_correct` and the six metadata fields, in plain values."""
+    """A verdict has `is_correct` and the six metadata fields; without a score they are all null.
+
+    What is the dataset's fault is FAILED, not a wrong answer; choices are looked at first.
+    """
+    stated = ("VALID", None, "B", "B", LETTERS, "first_character")
+    metadata = dict(zip(METADATA_NAMES, stated, strict=True))
     assert judge(" B. Lyon", LETTERS, "B") == Score(
-        ScoreStatus.SCORED,
-        values={"is_correct": 1.0},
-        metadata={
-            "completion_validity": "VALID",
-            "validity_reason": None,
-            "predicted_choice": "B",
-            "ground_truth_choice": "B",
-            "choices": LETTERS,
-            "extraction_rule": "first_character",
-        },
+        ScoreStatus.SCORED, values={"is_correct": 1.0}, metadata=metadata
     )
-
-
-def test_judge_needs_suitable_choices_and_truth() -> None:
-    """What is the dataset's fault is FAILED, not a wrong answer; choices are looked at first."""
+    failed = Score(ScoreStatus.FAILED, "BAD_TRUTH", {"is_correct": None}, dict.fromkeys(METADATA_NAMES))
+    assert judge("A", LETTERS, "E") == failed
     assert judge("A", ["yes", "no"], "yes").reason == "BAD_CHOICES"
-    assert judge("A", LETTERS, "E") == Score(
-        ScoreStatus.FAILED,
-        "BAD_TRUTH",
-        values={"is_correct": None},
-        metadata={
-            "completion_validity": None,
-            "validity_reason": None,
-            "predicted_choice": None,
-            "ground_truth_choice": None,
-            "choices": None,
-            "extraction_rule": None,
-        },
-    )
     with pytest.raises(SpecError):
         judge("A", LETTERS, "A", extraction="last_character")
 
 
 def test_table_has_one_row_per_sample_with_fixed_types() -> None:
     """The schema of the scores does not depend on what was scored, not even on whether there is a row."""
-    expected = {
-        "status": pl.String,
-        "reason": pl.String,
-        "values": pl.Struct({"is_correct": pl.Float64}),
-        "metadata": pl.Struct(
-            {
-                "completion_validity": pl.String,
-                "validity_reason": pl.String,
-                "predicted_choice": pl.String,
-                "ground_truth_choice": pl.String,
-                "choices": pl.List(pl.String),
-                "extraction_rule": pl.String,
-            }
-        ),
-        "excluded_by": pl.String,
-    }
+    metadata = {name: pl.List(pl.String) if name == "choices" else pl.String() for name in METADATA_NAMES}
+    texts = dict.fromkeys(["status", "reason", "excluded_by"], pl.String())
+    structs = {"values": pl.Struct({"is_correct": pl.Float64}), "metadata": pl.Struct(metadata)}
     for samples in (build_samples("A", "E"), build_samples("E"), build_samples("A").slice(0, 0)):
         answers = [Completion("A")] * len(samples)
         scores = SCORER.score(samples, Completions.build(samples.ids, answers, source="recorded"))
-        assert scores.frame.schema == expected
+        assert dict(scores.frame.schema) == {**texts, **structs}
         assert len(scores) == len(samples)
 
 
@@ -128,7 +103,10 @@ def test_rows_may_have_choices_of_their_own() -> None:
 
 
 def test_truth_outside_the_choices_is_shown_with_its_place() -> None:
-    """The error has sample, value, choices, file, line and column, and says what to do."""
+    """The error has sample, value, choices, file, line and column, and says what to do.
+
+    Every bad row has its error, in the order of the rows.
+    """
     assert find_errors(SCORER, build_samples("A", "E")) == [
         (
             "error[E204]: sample `s1`: ground truth 'E' is not among the choices ['A', 'B', 'C', 'D']\n"
@@ -136,6 +114,9 @@ def test_truth_outside_the_choices_is_shown_with_its_place() -> None:
             "  = help: fix the row"
         )
     ]
+    found = SCORER.check_rows(build_samples("E", "A", None, "AB"))[0]
+    assert [(one.position, one.error.code) for one in found] == [(0, "E204"), (2, "E204"), (3, "E204")]
+    assert all(one.error.hint for one in found)
 
 
 def test_unsuitable_choices_are_shown_with_their_place() -> None:
@@ -185,29 +166,18 @@ def test_template_that_fails_on_a_row_is_told_with_the_row(
     assert [one.reason for one in score(scorer, samples, *["A"] * len(answers))] == reasons
 
 
-def test_all_faults_of_the_rows_are_found_at_once() -> None:
-    """Every bad row has its error, in the order of the rows; the hint counts them."""
-    found = SCORER.check_rows(build_samples("E", "A", None, "AB"))[0]
-    assert [(one.position, one.error.code) for one in found] == [(0, "E204"), (2, "E204"), (3, "E204")]
-    assert all(one.error.hint for one in found)
-
-
 def test_trimmed_white_space_is_told_once_with_the_column() -> None:
     """White space around truths and choices is ignored, with one warning for each column."""
     samples = build_samples("A", " A", "B ", choices=["A", "B "])
     problems, notices = SCORER.check_rows(samples)
     assert problems == []
+    hint = "clean the cells to be rid of this warning"
     assert notices == [
-        Notice(
-            "white space around ground truths in column `answer` is ignored",
-            Place("data/mmlu.csv", 3, None, "s1", "answer"),
-            "clean the cells to be rid of this warning",
-        ),
-        Notice(
-            "white space around choices in column `choices` is ignored",
-            Place("data/mmlu.csv", 2, None, "s0", "choices"),
-            "clean the cells to be rid of this warning",
-        ),
+        Notice(f"white space around {what} in column `{column}` is ignored", place, hint)
+        for what, column, place in (
+            ("ground truths", "answer", Place("data/mmlu.csv", 3, None, "s1", "answer")),
+            ("choices", "choices", Place("data/mmlu.csv", 2, None, "s0", "choices")),
+        )
     ]
     assert [one.values["is_correct"] for one in score(SCORER, samples, "A", "A", "B")] == [1.0, 1.0, 1.0]
 
@@ -225,12 +195,8 @@ def test_only_white_space_of_the_data_is_told(truth: str, count: int) -> None:
 def test_fields_that_are_missing_are_named_in_both_spellings() -> None:
     """A scorer with neither the field nor its deprecated form says which two there are."""
     assert find_field_errors(StringEqualsMcqa()) == [
-        (
-            "ground_truth_choice",
-            "E108",
-            "`ground_truth_choice` is missing (and so is its deprecated form `ground_truth_choice_field`)",
-        ),
-        ("choices", "E108", "`choices` is missing (and so is its deprecated form `choices_field`)"),
+        (name, "E108", f"`{name}` is missing (and so is its deprecated form `{name}_field`)")
+        for name in ("ground_truth_choice", "choices")
     ]
 
 
@@ -283,18 +249,11 @@ def test_copied_backslash_gets_a_hint() -> None:
 
 def test_known_holds_choices_truths_and_options() -> None:
     """What built-in models may know: a bad row keeps what can be read of it."""
-    frame = pl.DataFrame(
-        {
-            "answer": ["A", "E"],
-            "choices": [["A", "B"], ["A", "B"]],
-            "options": [["Paris", "Lyon"], ["x", "y"]],
-        }
-    )
-    samples = Samples(frame, pl.Series(["1", "2"]))
+    texts = [["Paris", "Lyon"], ["x", "y"]]
+    frame = pl.DataFrame({"answer": ["A", "E"], "choices": [["A", "B"]] * 2, "options": texts})
     assert SCORER.sample_facts(build_samples("A", "B")).options == [None, None]
-    assert SCORER.sample_facts(samples) == Known(
-        choices=[("A", "B"), ("A", "B")], truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")]
-    )
+    known = Known(choices=[("A", "B")] * 2, truths=["A", "E"], options=[("Paris", "Lyon"), ("x", "y")])
+    assert SCORER.sample_facts(Samples(frame, pl.Series(["1", "2"]))) == known
 
 
 @pytest.mark.parametrize(
@@ -319,17 +278,13 @@ def test_options_come_from_the_field_or_from_a_column_of_lists(
 
 def test_options_may_be_put_together_by_a_template() -> None:
     """A rule is told the texts of each row, whether they are a column or made of several."""
-    frame = pl.DataFrame({"answer": ["B"], "x": ["Paris"], "y": ["Lyon"]})
-    samples = Samples(frame, pl.Series(["1"]))
+    samples = Samples(pl.DataFrame({"answer": ["B"], "x": ["Paris"], "y": ["Lyon"]}), pl.Series(["1"]))
     scorer = StringEqualsMcqa(
         "{{ sample.answer }}",
         ["A", "B"],
         extraction="stated_answer",
         options="{{ [sample.x, sample.y] }}",
     )
-    told = scorer.option_texts(samples)
-    assert told is not None
-    assert told.to_list() == [["Paris", "Lyon"]]
     (found,) = score(scorer, samples, "It must be Lyon.")
     assert found.values == {"is_correct": 1.0}
 
@@ -348,20 +303,14 @@ def test_many_kinds_of_rows_are_resolved_by_those_that_occur() -> None:
 
 def test_many_rows_with_the_same_choices_are_read_with_their_own_options() -> None:
     """As one by one: the text of an option names its choice in the row that has it."""
-    height = 70
-    options = [["red", "green"] if row % 2 else ["green", "red"] for row in range(height)]
-    samples = Samples(
-        pl.DataFrame({"answer": ["A"] * height, "options": options}),
-        pl.Series([str(row) for row in range(height)]),
-    )
+    options = [["green", "red"], ["red", "green"]] * SMALL_GROUP
+    ids = pl.Series([str(row) for row in range(len(options))])
+    samples = Samples(pl.DataFrame({"answer": ["A"] * len(ids), "options": options}), ids)
     scorer = StringEqualsMcqa(
         "{{ sample.answer }}", ["A", "B"], options="{{ sample.options }}", extraction="stated_answer"
     )
-    texts = pl.Series(["The answer is green."] * height)
-    found = scorer.score(samples, Completions.build_texts(samples.ids, texts, source="recorded"))
-    predicted = found.column("predicted_choice")
-    assert predicted is not None
-    assert predicted.to_list() == ["A", "B"] * (height // 2)
+    found = score(scorer, samples, *["The answer is green."] * len(ids))
+    assert [one.metadata["predicted_choice"] for one in found] == ["A", "B"] * SMALL_GROUP
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_crash_and_hang_fail_their_rows_and_nothing_else(monkeypatch: pytest.Mon
     """After a death or a hang the process is started anew for the rest."""
 
     def open_impatient(snippet: Snippet) -> SnippetProcess:
-        return SnippetProcess(snippet, seconds=3.0)
+        return SnippetProcess(snippet, seconds=1.5)
 
     monkeypatch.setattr(python_scorer, "SnippetProcess", open_impatient)
     source = (

@@ -40,10 +40,15 @@ STATED_ONCE = {
     "Qwen1.5-7B-Chat": (7_771, 7_748),
     "gemini-1.5-flash-002": (10_774, 10_767),
 }
+#: The same for every sixth row of the second; the long series reads all rows of all three.
+EVERY_SIXTH = (1_319, 1_315)
 
 
-@pytest.mark.parametrize("model", STATED_ONCE if os.environ.get("ANSWERKEY_LONG") else ["Qwen1.5-7B-Chat"])
-def test_answers_stated_once_are_read(model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "step"),
+    [(model, 1) for model in STATED_ONCE] if os.environ.get("ANSWERKEY_LONG") else [("Qwen1.5-7B-Chat", 6)],
+)
+def test_answers_stated_once_are_read(model: str, step: int) -> None:
     """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.8 % or more.
 
     The rest contradict themselves elsewhere in the text (`Final Answer: The answer is **H**`), or state X
@@ -53,7 +58,7 @@ def test_answers_stated_once_are_read(model: str) -> None:
     with zipfile.ZipFile(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{model}_5shots.zip") as archive:
         rows = json.loads(archive.read(archive.namelist()[0]))
     seen = right = 0
-    for row in rows:
+    for row in rows[::step]:
         text, choices = (
             row.get("generated_text") or row.get("model_outputs") or "",
             LETTERS[: len(row["options"])],
@@ -63,6 +68,6 @@ def test_answers_stated_once_are_read(model: str) -> None:
             continue
         seen += 1
         right += rule.read(text, tuple(choices), row["options"]).choice == stated[0]
-    assert (seen, right) == STATED_ONCE[model]
+    assert (seen, right) == (STATED_ONCE[model] if step == 1 else EVERY_SIXTH)
     counts, agreeing = zip(*STATED_ONCE.values(), strict=True)
     assert sum(agreeing) >= 0.998 * sum(counts)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -23,7 +24,7 @@ from answerkey.scorers.mcqa import (
 )
 from answerkey.scorers.model_judge import ModelAsAJudge
 from answerkey.scorers.string_equals import StringEquals
-from answerkey.types import RULE_NAMES, Completion, Completions, Question, Samples
+from answerkey.types import RULE_NAMES, Completion, Completions, Question, Samples, Scores
 
 THREE = ["A", "B", "C"]
 ORDERED = StringEqualsMcqa("{{ sample.answer }}", ["A", "B", "C"])
@@ -44,40 +45,40 @@ class CountingModel:
         return [Completion('{"score": 4}') for _ in questions]
 
 
-def build_tables(answers: Sequence[str], *texts: str) -> tuple[Samples, Completions]:
+def make_tables(answers: Sequence[str], texts: Sequence[str | None]) -> tuple[Samples, Completions]:
     """Return samples with these truths, and what a model said to them."""
     ids = pl.Series([f"s{number}" for number in range(len(answers))])
-    samples = Samples(pl.DataFrame({"answer": list(answers)}), ids)
-    return samples, Completions.build(ids, [Completion(text) for text in texts], source="recorded")
+    options = [["one", "two", "three", "four"]] * len(answers)
+    samples = Samples(pl.DataFrame({"answer": list(answers), "options": options}), ids)
+    return samples, Completions.build_texts(ids, pl.Series(list(texts), dtype=pl.String), source="recorded")
+
+
+def list_statuses(scores: Scores) -> list[tuple[str, str | None]]:
+    """Return status and reason of each row."""
+    return [(one.status.value, one.reason) for one in scores.rows()]
 
 
 def test_rows_that_the_dataset_got_wrong_are_failed() -> None:
-    """They have a reason and no values; the others are scored as ever."""
-    samples, completions = build_tables("AB", "A", "B")
-    found = list(score_rows(ORDERED, samples, completions, [1]).rows())
-    assert [(one.status.value, one.reason) for one in found] == [("SCORED", None), ("FAILED", "BAD_ROW")]
-    assert [one.values.get("is_correct") for one in found] == [1.0, None]
+    """They have a reason and no values; the others are scored as ever.
 
-
-def test_nobody_is_asked_about_a_row_that_failed() -> None:
-    """A judge costs money: it sees the good rows alone, and all rows come back in their places."""
+    A judge costs money: it sees the good rows alone, and all rows come back in their places.
+    """
+    found = score_rows(ORDERED, *make_tables("AB", "AB"), [1])
+    assert list_statuses(found) == [("SCORED", None), ("FAILED", "BAD_ROW")]
+    assert [one.values.get("is_correct") for one in found.rows()] == [1.0, None]
     model = CountingModel()
     judge = ModelAsAJudge("j", "{{ input_prompt }}", score_min=0, score_max=4).bind(model, key="quality")
-    samples, completions = build_tables("ABC", "x", "y", "z")
-    found = list(score_rows(judge, samples, completions, [1]).rows())
+    tables = make_tables("ABC", "xyz")
+    found = score_rows(judge, *tables, [1])
     assert model.asked == ["s0", "s2"]
-    assert [(one.status.value, one.reason) for one in found] == [
-        ("SCORED", None),
-        ("FAILED", "BAD_ROW"),
-        ("SCORED", None),
-    ]
-    assert len(score_rows(judge, samples, completions, [])) == 3
+    assert list_statuses(found) == [("SCORED", None), ("FAILED", "BAD_ROW"), ("SCORED", None)]
+    assert len(score_rows(judge, *tables, [])) == 3
     assert model.asked[2:] == ["s0", "s1", "s2"]
 
 
 def test_the_stored_form_has_a_struct_for_each_scorer() -> None:
     """Sample and trial come first, then the scorers under their keys."""
-    samples, completions = build_tables("A", "A")
+    samples, completions = make_tables("A", "A")
     scorers: dict[str, Scorer] = {"mcqa": ORDERED, "same": StringEquals("A")}
     table = join_scores(completions, {key: one.score(samples, completions) for key, one in scorers.items()})
     assert table.columns == ["sample_id", "trial", "mcqa", "same"]
@@ -145,12 +146,17 @@ SCORER = StringEqualsMcqa(ground_truth_choice="{{ sample.answer }}", choices=lis
 TEXTS = ["B", "Answer: B", " C", "(D)", None, "A or B"]
 
 
-def make_tables(texts: list[str | None], answers: list[str]) -> tuple[Samples, Completions]:
-    """Return samples with these truths, and their completions."""
-    ids = pl.Series([str(number) for number in range(len(texts))], dtype=pl.String)
-    options = [["one", "two", "three", "four"]] * len(texts)
-    samples = Samples(pl.DataFrame({"answer": answers, "options": options}), ids)
-    return samples, Completions.build_texts(ids, pl.Series(texts, dtype=pl.String), source="recorded")
+def read(
+    answers: str = "BBCDAA", rows: Sequence[int] = range(6), **columns: Sequence[object]
+) -> dict[str, Any]:
+    """Return the readings of these rows of `TEXTS`; columns replace those of the completions and scores."""
+    samples, said = make_tables(answers, TEXTS)
+    said = Completions(
+        said.frame.with_columns(pl.Series(*one) for one in columns.items() if one[0] == "their_score")
+    )
+    scores = SCORER.score(samples, said)
+    kept = [pl.Series(*one, dtype=pl.String) for one in columns.items() if one[0] == "excluded_by"]
+    return count_readings(SCORER, samples, said, replace(scores, frame=scores.frame.with_columns(kept)), rows)
 
 
 def test_each_reader_reads_each_text() -> None:
@@ -175,30 +181,27 @@ def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
 
 
 def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
-    """Choices are those of the scores; texts of refusals are not read."""
-    samples, completions = make_tables(TEXTS, list("BBCDAA"))
-    passages = list_passages(SCORER, samples, completions, SCORER.score(samples, completions))
-    assert passages.texts == TEXTS
-    assert passages.choices == [LETTERS] * 6
-    assert passages.options == [("one", "two", "three", "four")] * 6
-    assert not passages.is_told
+    """Choices are those of the scores; without option texts anywhere there are none."""
+    samples, completions = make_tables("BBCDAA", TEXTS)
+    for given, options in ((samples, ("one", "two", "three", "four")), (samples.load(["answer"]), None)):
+        passages = list_passages(SCORER, given, completions, SCORER.score(given, completions))
+        assert (passages.texts, passages.choices) == (TEXTS, [LETTERS] * 6)
+        assert (passages.options, passages.is_told) == ([options] * 6, False)
 
 
 def test_counts_are_of_the_rows_asked_for() -> None:
-    """Each rule has how many it reads rightly and how many not at all, the run's own among them."""
-    samples, completions = make_tables(TEXTS, list("BBCDAA"))
-    scores = SCORER.score(samples, completions)
-    found = count_readings(SCORER, samples, completions, scores, range(6))
-    assert found["n"] == 6
-    assert found["own_rule"] == {"first_character": 6}
+    """Each rule has how many it reads rightly and how many not at all, the run's own among them.
+
+    A row that a rule keeps out of the metrics is passed over; a scorer that reads no choices has no readings.
+    """
+    found = read()
+    assert (found["n"], found["samples"], found["own_rule"]) == (6, 6, {"first_character": 6})
     assert found["rules"]["own"] == {"correct": 2, "invalid": 4}
     assert found["rules"]["stated_answer"] == {"correct": 4, "invalid": 2}
-    assert count_readings(SCORER, samples, completions, scores, [0])["rules"]["own"]["correct"] == 1
-
-
-def test_other_scorers_have_no_readings() -> None:
-    """A scorer that reads no choices is not compared with rules."""
-    samples, completions = make_tables(["x"], ["A"])
+    assert read(rows=[0])["rules"]["own"]["correct"] == 1
+    kept_out = read(excluded_by=[None, "rule", None, None, None, None])
+    assert (kept_out["n"], kept_out["samples"]) == (5, 5)
+    samples, completions = make_tables("A", "x")
     scores = SCORER.score(samples, completions)
     assert count_readings(StringEquals("x"), samples, completions, scores, [0]) == {}
 
@@ -223,52 +226,19 @@ def test_spots_of_a_stretch_are_its_rows() -> None:
 
 def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ() -> None:
     """Of the completions that another tool judged otherwise than the run."""
-    samples, said = make_tables(TEXTS, ["B", "B", "C", "D", "A", "A"])
-    theirs = pl.Series("their_score", [1.0, 1.0, None, 1.0, 0.0, 0.5])
-    judged = Completions(said.frame.with_columns(theirs))
-    scores = SCORER.score(samples, judged)
-    found = count_readings(SCORER, samples, judged, scores, range(6))["theirs"]
+    found = read(their_score=[1.0, 1.0, None, 1.0, 0.0, 0.5])["theirs"]
     assert found["n"] == 2
     assert (found["readers"]["stated_answer"], found["readers"]["first_character"]) == (2, 0)
     assert set(found["readers"]) == {*RULE_NAMES, *EXTRACTORS}
-    assert "theirs" not in count_readings(SCORER, samples, said, scores, range(6))
-
-
-def test_passages_without_options_have_none() -> None:
-    """Where neither the scorer nor the dataset has the texts, lenses see labels alone."""
-    samples, completions = make_tables(["B"], ["B"])
-    bare = samples.load(["answer"])
-    passages = list_passages(SCORER, bare, completions, SCORER.score(bare, completions))
-    assert passages.options == [None]
-
-
-def test_rows_kept_out_of_the_metrics_are_passed_over() -> None:
-    """Neither a row without a score nor one that a rule keeps out is counted."""
-    samples, completions = make_tables(TEXTS, list("BBCDAA"))
-    scores = SCORER.score(samples, completions)
-    kept_out = pl.Series("excluded_by", [None, "rule", None, None, None, None], dtype=pl.String)
-    found = count_readings(
-        SCORER, samples, completions, replace(scores, frame=scores.frame.with_columns(kept_out)), range(6)
-    )
-    assert (found["n"], found["samples"]) == (5, 5)
-    assert count_readings(SCORER, samples, completions, scores, range(6))["n"] == 6
+    assert "theirs" not in read()
 
 
 def test_own_scorers_are_found_by_type() -> None:
-    """The types of the docs are the keys of the registry."""
-    assert list(SCORERS) == [
-        "string_equals_mcqa",
-        "string_equals",
-        "python",
-        "model_as_a_judge_scorer",
-        "choice_probabilities",
-    ]
-    assert all(name == scorer.type for name, scorer in SCORERS.items())
-
-
-def test_template_fields_are_fields() -> None:
-    """Every field that is compiled as a template is a field of the scorer, and listed without loading it."""
-    for scorer in SCORERS.values():
+    """The types of the docs are the keys of the registry; fields of templates are listed without loading."""
+    others = ["python", "model_as_a_judge_scorer", "choice_probabilities"]
+    assert list(SCORERS) == ["string_equals_mcqa", "string_equals", *others]
+    for name, scorer in SCORERS.items():
+        assert name == scorer.type
         assert set(scorer.template_fields) <= {one.name for one in fields(scorer)}  # type: ignore[arg-type]  # scorers are dataclasses
     assert list_template_fields() == {name for one in SCORERS.values() for name in one.template_fields}
 

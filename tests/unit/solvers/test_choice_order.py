@@ -135,7 +135,7 @@ def test_texts_are_without_labels() -> None:
     ],
 )
 def test_what_cannot_be_moved_says_why(cell: object, said: str) -> None:
-    """A cell that holds no list of as many texts as choices is the row's trouble."""
+    """A cell that holds no list of as many texts as choices is the row's error."""
     with pytest.raises(OptionError) as caught:
         read_cell(cell, THREE)
     assert str(caught.value) == said

@@ -40,7 +40,7 @@ def make_asked(count: int = 3) -> Samples:
 
 
 def list_shown(setting: Examples, samples: Samples, pool: Samples) -> list[list[object] | str]:
-    """Return the questions that each sample is shown, or its trouble."""
+    """Return the questions that each sample is shown, or its error."""
     picked = pick_examples(setting, samples, pool)
     return [one.message if isinstance(one, RowError) else [row["q"] for row in one] for one in picked]
 
@@ -126,7 +126,7 @@ def test_nested_and_encoded_cells_are_compared_by_value() -> None:
 
 
 def test_too_few_examples_are_told() -> None:
-    """A sample that cannot have its examples is in trouble, with the numbers."""
+    """A sample that cannot have its examples is in error, with the numbers."""
     setting = Examples("dev", 5, by="subject")
     (by_group,) = list_shown(setting, make_asked(1), make_samples(POOL))
     assert by_group == (

@@ -47,9 +47,36 @@ def make_generic(template: str) -> SingleTurnSolver:
 
 
 def find_errors(solver: SingleTurnSolver, samples: Samples | None = None) -> list[tuple[int, str, str]]:
-    """Return position, code and message of each row in trouble."""
+    """Return position, code and message of each row in error."""
     found = solver.check_rows(samples or make_samples(QUESTIONS), None)
     return [(position, error.code, error.message) for position, error in found]
+
+
+class Own:
+    """A model that is not ours: it says which sample it was asked for, in which trial."""
+
+    name = "acme/small"
+    is_simulated = False
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        """Answer, and remember what was asked."""
+        self.asked.extend(questions)
+        return [Completion(f"{one.sample_id} {one.trial}") for one in questions]
+
+
+def solve(
+    samples: Samples,
+    model: str | Own,
+    content: str = "x",
+    known: Known | None = KNOWN,
+    trials: range = range(1),
+) -> pl.DataFrame:
+    """Return the table of completions for a prompt of one message."""
+    opened = open_model(model) if isinstance(model, str) else model
+    return make_solver(content).solve(samples, model=opened, known=known, examples=None, trials=trials).frame
 
 
 def test_messages_are_rendered_for_each_sample() -> None:
@@ -133,92 +160,43 @@ def test_failing_rows_are_told_one_by_one() -> None:
 
 
 def test_solve_refuses_before_asking() -> None:
-    """A row whose prompt cannot be built stops the whole work before the model is asked."""
-    asked: list[Question] = []
-
-    class Listener:
-        name = "builtin/listener"
-        is_simulated = False
-
-        def answer(self, questions: Sequence[Question]) -> list[Completion]:
-            asked.extend(questions)
-            return []
-
+    """A row whose prompt cannot be built stops the work before the model is asked; no model, no work."""
+    model = Own()
     with pytest.raises(DataError):
-        make_solver("{{ 1 // sample.n }}").solve(
-            make_samples({"n": [1, 0]}), model=Listener(), known=None, examples=None
-        )
-    assert asked == []
-
-
-def test_solve_without_a_model_is_refused() -> None:
-    """A solver that asks needs someone to ask."""
+        solve(make_samples({"n": [1, 0]}), model, "{{ 1 // sample.n }}")
+    assert model.asked == []
     with pytest.raises(SpecError, match="none is named"):
         make_solver("x").solve(make_samples(QUESTIONS), model=None, known=None, examples=None)
 
 
 def test_completions_keep_prompt_and_order() -> None:
     """The completions table has one row per sample, with what was asked."""
-    model = open_model("builtin/constant?choice=B")
-    table = make_solver("{{ sample.question }}").solve(
-        make_samples(QUESTIONS), model=model, known=None, examples=None
-    )
-    assert table.frame["sample_id"].to_list() == ["s1", "s2"]
-    assert table.frame["completion"].to_list() == ["B", "B"]
-    assert table.frame["source"].to_list() == ["builtin", "builtin"]
-    assert table.frame["status"].to_list() == [CompletionStatus.OK] * 2
-    assert json.loads(table.frame["prompt"][0]) == [{"role": "user", "content": "Capital of Australia?"}]
+    table = solve(make_samples(QUESTIONS), "builtin/constant?choice=B", "{{ sample.question }}", None)
+    assert table["sample_id"].to_list() == ["s1", "s2"]
+    assert table["completion"].to_list() == ["B", "B"]
+    assert table["source"].to_list() == ["builtin", "builtin"]
+    assert table["status"].to_list() == [CompletionStatus.OK] * 2
+    assert json.loads(table["prompt"][0]) == [{"role": "user", "content": "Capital of Australia?"}]
 
 
 def test_each_trial_is_a_question_of_its_own() -> None:
-    """All trials of a sample are asked, one after the other; the prompts are built once."""
-
-    class Own:
-        name = "acme/small"
-        is_simulated = False
-
-        def answer(self, questions: Sequence[Question]) -> list[Completion]:
-            return [Completion(f"{one.sample_id} {one.trial}") for one in questions]
-
-    table = make_solver("x").solve(
-        make_samples(QUESTIONS), model=Own(), known=None, examples=None, trials=range(3, 5)
-    )
-    assert table.frame["completion"].to_list() == ["s1 3", "s1 4", "s2 3", "s2 4"]
-    assert table.frame["sample_id"].to_list() == ["s1", "s1", "s2", "s2"]
-
-
-def test_a_model_that_is_not_ours_is_live() -> None:
-    """Completions of a third party's model are marked as live."""
-
-    class Own:
-        name = "acme/small"
-        is_simulated = False
-
-        def answer(self, questions: Sequence[Question]) -> list[Completion]:
-            return [Completion("A") for _ in questions]
-
-    table = make_solver("x").solve(make_samples(QUESTIONS), model=Own(), known=None, examples=None)
-    assert table.frame["source"].unique().to_list() == ["live"]
+    """All trials of a sample are asked, one after the other; completions of a foreign model are live."""
+    table = solve(make_samples(QUESTIONS), Own(), trials=range(3, 5))
+    assert table["completion"].to_list() == ["s1 3", "s1 4", "s2 3", "s2 4"]
+    assert table["sample_id"].to_list() == ["s1", "s1", "s2", "s2"]
+    assert table["source"].unique().to_list() == ["live"]
 
 
 def test_no_samples_give_no_completions() -> None:
-    """An empty shard is no trouble."""
-    table = make_solver("{{ sample.question }}").solve(
-        make_samples(QUESTIONS).slice(0, 0),
-        model=open_model("builtin/longest"),
-        known=Known([], [], []),
-        examples=None,
-    )
-    assert len(table) == 0
+    """An empty shard is no error."""
+    assert len(solve(make_samples(QUESTIONS).slice(0, 0), "builtin/longest", known=Known([], [], []))) == 0
 
 
 def test_option_column_serves_the_baselines() -> None:
     """Option texts come from the column `options` when the scorer has none."""
-    solver, samples = make_solver("{{ sample.question }}"), make_samples(QUESTIONS)
-    longest = solver.solve(samples, model=open_model("builtin/longest"), known=KNOWN, examples=None)
-    assert longest.frame["completion"].to_list() == ["B", "A"]
-    overlap = solver.solve(samples, model=open_model("builtin/overlap"), known=KNOWN, examples=None)
-    assert overlap.frame["completion"].to_list()[1] == "A"
+    samples = make_samples(QUESTIONS)
+    assert solve(samples, "builtin/longest")["completion"].to_list() == ["B", "A"]
+    assert solve(samples, "builtin/overlap")["completion"].to_list()[1] == "A"
 
 
 @pytest.mark.parametrize(
@@ -235,17 +213,14 @@ def test_option_column_serves_the_baselines() -> None:
 )
 def test_option_column_is_read_in_its_usual_shapes(cells: list[object]) -> None:
     """Lists, lists written as text, letters with texts and objects with `text` are option texts."""
-    samples = make_samples({"options": cells})
-    table = make_solver("x").solve(samples, model=open_model("builtin/longest"), known=KNOWN, examples=None)
-    assert table.frame["completion"].to_list() == ["A", "B"]
+    assert solve(make_samples({"options": cells}), "builtin/longest")["completion"].to_list() == ["A", "B"]
 
 
 def test_scorers_options_come_before_the_column() -> None:
     """What the scorer says of the options counts."""
     known = Known(KNOWN.choices, KNOWN.truths, [["long", "x"], ["x", "long"]])
     samples = make_samples({"options": [["x", "xx"], ["xx", "x"]]})
-    table = make_solver("x").solve(samples, model=open_model("builtin/longest"), known=known, examples=None)
-    assert table.frame["completion"].to_list() == ["A", "B"]
+    assert solve(samples, "builtin/longest", known=known)["completion"].to_list() == ["A", "B"]
 
 
 @pytest.mark.parametrize("cells", [["not a list", "nor this"], [[None], [None]], ["", ""]])
@@ -268,17 +243,13 @@ def test_model_that_needs_a_scorers_knowledge_is_told_without_it() -> None:
 
 def test_overlap_reads_the_prompt_without_a_question_column() -> None:
     """Where no column `question` is, the last user message is the question."""
-    samples = make_samples(
-        {
-            "prompt": ["Is it a red planet? A. Mars red planet B. Venus"],
-            "options": [["Mars red planet", "Venus"]],
-        }
+    prompt, options = "Is it a red planet? A. Mars red planet B. Venus", ["Mars red planet", "Venus"]
+    samples, known = (
+        make_samples({"prompt": [prompt], "options": [options]}),
+        Known([["A", "B"]], ["A"], [None]),
     )
-    known = Known([["A", "B"]], ["A"], [None])
-    table = make_solver("{{ sample.prompt }}").solve(
-        samples, model=open_model("builtin/overlap"), known=known, examples=None
-    )
-    assert table.frame["completion"].to_list() == ["A"]
+    table = solve(samples, "builtin/overlap", "{{ sample.prompt }}", known)
+    assert table["completion"].to_list() == ["A"]
 
 
 def test_generic_template_yields_messages() -> None:
@@ -333,8 +304,8 @@ def test_message_format_changes_nothing() -> None:
     assert SingleTurnSolver(builder, "openai").build_prompts(make_samples(QUESTIONS), None) == plain
 
 
-def test_troubles_are_values_of_build_prompts() -> None:
-    """A prompt that cannot be built stands in the list as its trouble."""
+def test_errors_are_values_of_build_prompts() -> None:
+    """A prompt that cannot be built stands in the list as its error."""
     first, second = make_solver("{{ 1 // sample.n }}").build_prompts(make_samples({"n": [1, 0]}), None)
     assert first == [{"role": "user", "content": "1"}]
     assert isinstance(second, RowError)

@@ -10,32 +10,20 @@ from answerkey.templates import Template
 Spec = dict[str, object]
 
 
-def declare(spec: Spec) -> tuple[Config, Problems]:
-    """Return a config of one parameter `p`, with its default."""
+def resolve(spec: Spec, **given: Given) -> tuple[Config, Problems]:
+    """Return the config of one parameter `p`, from its default or from what is given."""
     problems = Problems()
     node = from_plain([{"key": "p", "display_name": "P"} | spec], Place("task.yaml", 1, 1))
     parameters = read_parameters(node, problems)
-    return resolve_config(parameters, {}, problems, place=Place("task.yaml"), needs_all=False), problems
+    place = Place("task.yaml")
+    return resolve_config(parameters, given, problems, place=place, needs_all=bool(given)), problems
 
 
-def give(spec: Spec, value: object) -> object:
+def take(spec: Spec, given: Given) -> object:
     """Return the value that a parameter `p` takes when it is given one, or the message of the error."""
-    config, problems = declare(spec)
-    assert problems.errors == []
-    found = resolve_config(
-        config.parameters, {"p": Given(value, Place("run.yaml", 2, 3))}, problems, place=Place()
-    )
-    if problems.errors:
-        assert [(error.code, str(error.where)) for error in problems.errors] == [("E111", "run.yaml:2:3")]
-        return problems.errors[0].message
-    return found.values["p"]
-
-
-def type_in(spec: Spec, text: str) -> object:
-    """Return the value of `--config p=text`, or the message of the error."""
-    config, problems = declare(spec)
-    found = resolve_config(config.parameters, given_by_caller({"p": text}), problems, place=Place())
-    return problems.errors[0].message if problems.errors else found.values["p"]
+    config, problems = resolve(spec, p=given)
+    assert [(error.code, error.where) for error in problems.errors] in ([], [("E111", given.place)])
+    return problems.errors[0].message if problems.errors else config.values["p"]
 
 
 INT: Spec = {"type": "int", "min": 1, "max": 3}
@@ -99,7 +87,7 @@ DICT: Spec = {"type": "dict", "value_dtype": "float"}
 )
 def test_each_type_takes_its_values(spec: Spec, value: object, taken: object) -> None:
     """A value is taken as its type has it, or refused with what it must be."""
-    found = give(spec, value)
+    found = take(spec, Given(value, Place("run.yaml", 2, 3)))
     assert found == taken
     assert type(found) is type(taken)
 
@@ -128,7 +116,7 @@ def test_each_type_takes_its_values(spec: Spec, value: object, taken: object) ->
 )
 def test_command_line_texts_are_read_by_type(spec: Spec, text: str, taken: object) -> None:
     """A text of `--config` is read as the declared type."""
-    assert type_in(spec, text) == taken
+    assert take(spec, given_by_caller({"p": text})["p"]) == taken
 
 
 @pytest.mark.parametrize(
@@ -148,85 +136,74 @@ def test_command_line_texts_are_read_by_type(spec: Spec, text: str, taken: objec
 )  # fmt: skip
 def test_declarations_are_checked(spec: Spec, code: str, message: str) -> None:
     """Defaults, bounds and fields of a parameter are checked before anything runs."""
-    _, problems = declare(spec)
+    _, problems = resolve(spec)
     assert [(error.code, error.message) for error in problems.errors] == [(code, message)]
 
 
-def test_parameters_are_declared_once() -> None:
-    """Two parameters with one key are an error."""
+def test_what_is_missing_unknown_or_declared_twice_is_an_error() -> None:
+    """A parameter without a default must be given, a nullable one is null; a wrong name gets the nearest."""
     problems = Problems()
-    one = {"type": "int", "key": "n", "display_name": "N"}
-    read_parameters(from_plain([one, one], Place()), problems)
-    assert [error.code for error in problems.errors] == ["E114"]
-
-
-def test_a_missing_value_is_an_error() -> None:
-    """A parameter without a default must be given; a nullable one is null."""
-    problems = Problems()
-    spec = [
-        {"type": "int", "key": "n", "display_name": "N"},
-        {"type": "int", "key": "m", "display_name": "M", "nullable": True},
-    ]
+    number = {"type": "int", "key": "number", "display_name": "N"}
+    spec = [number, number, number | {"key": "other", "nullable": True}]
     parameters = read_parameters(from_plain(spec, Place()), problems)
-    config = resolve_config(parameters, {}, problems, place=Place("task.yaml", 1, 1))
-    assert [(error.code, error.message) for error in problems.errors] == [
-        ("E111", "config value `n` is missing")
+    config = resolve_config(
+        parameters, given_by_caller({"nmber": "1"}), problems, place=Place("t.yaml", 1, 1)
+    )
+    assert [(error.code, error.message, error.hint) for error in problems.errors] == [
+        ("E114", "config parameter `number` is declared twice", None),
+        ("E110", "unknown config name `nmber`", "did you mean `number`?"),
+        ("E111", "config value `number` is missing", problems.errors[-1].hint),
     ]
-    assert config.values == {"m": None}
+    assert config.values == {"other": None}
 
 
-def test_an_unknown_name_gets_a_suggestion() -> None:
-    """A value for a name that is not declared is an error with the nearest name."""
-    config, problems = declare(INT | {"key": "number", "default_value": 1})
-    resolve_config(config.parameters, given_by_caller({"nmber": "1"}), problems, place=Place())
-    assert [(error.code, error.hint) for error in problems.errors] == [("E110", "did you mean `number`?")]
+MAPPED: Spec = ONE | {"values_mapping": {"red": "#f00"}}
 
 
-def fill(text: str, spec: Spec, value: object) -> tuple[object, Problems]:
-    """Return a YAML text with `<< config.p >>` filled in."""
-    config, problems = declare(spec)
-    filled = resolve_config(config.parameters, {"p": Given(value, Place())}, problems, place=Place())
-    return to_plain(filled.fill(parse_yaml(text, "task.yaml", problems), problems)), problems
+@pytest.mark.parametrize(
+    ("text", "spec", "value", "filled"),
+    [
+        ("<< config.p >>", INT, 2, 2),
+        ("<<config.p>>", LIST, [1], [1]),
+        ("<< config.p >>", DICT, {"x": 1}, {"x": 1.0}),
+        ("n << config.p >>", INT, 2, "n 2"),
+        ("<< config.p >>", MAPPED, "red", "#f00"),
+        ("<< config.p >>", MAPPED, "blue", "blue"),
+        ("<< config.p >>", STRING, "<< config.q >>", "<< config.q >>"),
+    ],
+)
+def test_config_values_are_filled_in_once(text: str, spec: Spec, value: object, filled: object) -> None:
+    """Alone, a value keeps its type or is what it stands for; inside longer text it becomes text.
 
-
-def test_a_whole_value_keeps_its_type() -> None:
-    """`<< config.p >>` alone is the value itself: a number, a list, a mapping; inner spaces are optional."""
-    assert fill("a: << config.p >>", INT, 2)[0] == {"a": 2}
-    assert fill("a: <<config.p>>", LIST, [1])[0] == {"a": [1]}
-    assert fill("a: << config.p >>", DICT, {"x": 1})[0] == {"a": {"x": 1.0}}
-
-
-def test_embedded_values_become_text() -> None:
-    """Inside longer text a value becomes text; after `sample.` a name with spaces becomes bracket access."""
-    assert fill("a: n << config.p >>", INT, 2)[0] == {"a": "n 2"}
-    text = 'definition: {scorers: [{choices: "{{ sample.<< config.p >> }}"}]}'
-    found, _ = fill(text, {"type": "dataset_column"}, "answer key")
-    assert found == {"definition": {"scorers": [{"choices": "{{ sample['answer key'] }}"}]}}
-
-
-def test_a_mapped_value_is_what_it_stands_for() -> None:
-    """`values_mapping` says what `<< config.p >>` becomes."""
-    spec = ONE | {"values_mapping": {"red": "#f00"}}
-    assert fill("a: << config.p >>", spec, "red")[0] == {"a": "#f00"}
-    assert fill("a: << config.p >>", spec, "blue")[0] == {"a": "blue"}
-
-
-def test_config_is_resolved_once() -> None:
-    """A value that holds `<< config.p >>` is not searched again."""
-    assert fill("a: << config.p >>", STRING, "<< config.q >>")[0] == {"a": "<< config.q >>"}
+    A value that holds `<< config.q >>` is not searched again.
+    """
+    config, problems = resolve(spec, p=Given(value, Place()))
+    found = config.fill(parse_yaml(f"a: {text}", "task.yaml", problems), problems)
+    assert (to_plain(found), problems.errors) == ({"a": filled}, [])
 
 
 def test_an_unknown_name_stays_in_the_text() -> None:
-    """An unknown name is reported at its place, and the text stays so that the rest can be checked."""
-    found, problems = fill("a: x\nb: << config.q >>", INT, 2)
-    assert found == {"a": "x", "b": "<< config.q >>"}
+    """It is reported at its place, and the text stays so that the rest can be checked."""
+    config, problems = resolve(INT, p=Given(2, Place()))
+    found = config.fill(parse_yaml("a: x\nb: << config.q >>", "task.yaml", problems), problems)
+    assert to_plain(found) == {"a": "x", "b": "<< config.q >>"}
     assert [(error.code, str(error.where)) for error in problems.errors] == [("E110", "task.yaml:2:4")]
 
 
-def test_a_value_is_never_run_as_a_template() -> None:
-    """A freeform text with Jinja marks stays literal in a template field."""
-    text = 'definition: {scorers: [{choices: "<< config.p >>"}]}'
-    config, problems = declare(STRING | {"default_value": "{{ 1 + 1 }}"})
-    filled = config.fill(parse_yaml(text, "task.yaml", problems), problems)
-    source = filled.at("definition", "scorers", 0, "choices")
-    assert Template.compile(to_plain(source)).render() == "{{ 1 + 1 }}"
+@pytest.mark.parametrize(
+    ("text", "spec", "source"),
+    [
+        ("<< config.p >>", STRING | {"default_value": "{{ 1 + 1 }}"}, None),
+        (
+            "{{ sample.<< config.p >> }}",
+            {"type": "dataset_column", "default_value": "a b"},
+            "{{ sample['a b'] }}",
+        ),
+    ],
+)
+def test_a_value_is_never_run_as_a_template(text: str, spec: Spec, source: str | None) -> None:
+    """In a template a text with Jinja marks stays literal; a name with spaces becomes bracket access."""
+    config, problems = resolve(spec)
+    root = parse_yaml(f'definition: {{scorers: [{{choices: "{text}"}}]}}', "task.yaml", problems)
+    filled = to_plain(config.fill(root, problems).at("definition", "scorers", 0, "choices"))
+    assert filled == source if source else Template.compile(filled).render() == "{{ 1 + 1 }}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig, Tls
+from answerkey.models.config import Caller, CustomConfig, Generation, InferenceConfig, ModelConfig
 from answerkey.models.model import open_model
 from answerkey.models.providers import connect
 from answerkey.spec import Loaded, Overrides, Plan, load_plan
@@ -128,37 +128,34 @@ def test_adapters_of_the_file(project: Write) -> None:
         assert model.config.adapter is None
 
 
+ASK = "{url: 'http://127.0.0.1/ask', adapter: {key: mine}}"
+ADAPTER = "model_adapters:\n  - {key: mine, process_input: %s, process_output: {source_code: x}}\n"
+
+
 @pytest.mark.parametrize(
-    ("code", "errors"),
+    ("config", "more", "code", "place"),
     [
-        ("{language: jinja, source_code: '{{ inptu }}'}", ("E112", "run.yaml:6:51")),
-        ("{language: jinja, source_code: '{{ sample }}'}", ("E112", "run.yaml:6:51")),
-        ("{language: python, source_code: 'x = 1'}", ("E116", "run.yaml:6:31")),
+        (ASK, ADAPTER % "{language: jinja, source_code: '{{ inptu }}'}", "E112", "6:63"),
+        (ASK, ADAPTER % "{language: jinja, source_code: '{{ sample }}'}", "E112", "6:63"),
+        (ASK, ADAPTER % "{language: python, source_code: 'x = 1'}", "E116", "6:43"),
+        ("{connection_type: placeholder}", "", "E301", "4:31"),
+        ("{url: 'http://127.0.0.1/v1'}", "    task: embeddings\n", "E301", "15:7"),
+        ("{connection_type: custom_inference, snippet: 'x = 1'}", "", "E108", "4:58"),
+        ("{url: 'https://evil.example/v1', model_key: $OPENAI_API_KEY}", "", "E117", "4:57"),
+        ("{url: '$OPENAI_API_KEY/v1'}", "", "E117", "4:19"),
+        (
+            "{connection_type: provider_connection, provider_id: openai, model_key: '${OPENAI_API_KEY}'}",
+            "",
+            "E117",
+            "4:84",
+        ),
     ],
 )
-def test_adapters_are_checked(project: Write, code: str, errors: tuple[str, str]) -> None:
-    """A template that does not parse, and Python, are errors where they stand."""
-    text = (
-        own("{url: 'http://127.0.0.1/ask', adapter: {key: mine}}")
-        + f"model_adapters: [{{key: mine, process_input: {code}, process_output: {{source_code: x}}}}]\n"
-    )
-    text = text.replace("model_adapters: [{key: mine, ", "model_adapters:\n  - {").replace(
-        "}]\n", ", key: mine}\n"
-    )
-    (error,) = load(project, text, "own").errors
-    assert (error.code, str(error.where)[:10]) == (errors[0], "run.yaml:6")
-
-
-def test_a_placeholder_cannot_be_asked(project: Write) -> None:
-    """The error says so, where the model is defined."""
-    (error,) = load(project, own("{connection_type: placeholder}"), "own").errors
-    assert (error.code, error.message) == ("E301", "model `own` is a placeholder: it cannot be asked")
-
-
-def test_an_embedding_model_cannot_be_asked(project: Write) -> None:
-    """A model whose task is embeddings answers no question."""
-    text = own("{url: 'http://127.0.0.1/v1'}", "    task: embeddings\n")
-    assert load(project, text, "own").errors[0].code == "E301"
+def test_a_model_that_cannot_be_asked_is_told_where_it_is_defined(
+    project: Write, config: str, more: str, code: str, place: str
+) -> None:
+    """Adapters that do not parse; placeholders, embeddings; a snippet without its function; shown keys."""
+    assert refusal_of(load(project, own(config, more), "own"))[:2] == (code, f"run.yaml:{place}")
 
 
 def test_snippets_of_models_need_trust(project: Write) -> None:
@@ -168,8 +165,6 @@ def test_snippets_of_models_need_trust(project: Write) -> None:
     assert isinstance(model_of(loaded).config, InferenceConfig)
     assert loaded.value is not None
     assert [one.function for one in loaded.value.specifications[0].snippets] == ["infer"]
-    wrong = own("{connection_type: custom_inference, snippet: 'x = 1'}")
-    assert [error.code for error in load(project, wrong, "own").errors] == ["E108"]
 
 
 def test_certificates(project: Write) -> None:
@@ -177,7 +172,7 @@ def test_certificates(project: Write) -> None:
     project().joinpath("ca.pem").write_text(CERTIFICATE, encoding="utf-8")
     context = "{validation_context: {trusted_ca: !include ca.pem}}"
     text = own(f"{{url: 'https://127.0.0.1/v1', tls_context: {context}}}")
-    assert connect(model_of(load(project, text, "own"))).tls == Tls(CERTIFICATE)
+    assert connect(model_of(load(project, text, "own"))).trusted_ca == CERTIFICATE
     assert refusal_of(load(project, text.replace("!include ca.pem", "nonsense"), "own"))[0] == "E108"
     for word, errors in (("verify_trust_chain", []), ("accept_untrusted", ["E116"])):
         context = f"{{validation_context: {{trust_chain_verification: {word}}}}}"
@@ -262,19 +257,6 @@ def test_an_env_file_outside_the_project_is_the_callers(
     assert connect(model_of(load(project, "", "openai/m", overrides=overrides))).host == "lab.example"
     text = own("{url: 'https://evil.example/v1', api_key: $MY_KEY}")
     assert refusal_of(load(project, text, "own", overrides=overrides))[0] == "E117"
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        "{url: 'https://evil.example/v1', model_key: $OPENAI_API_KEY}",
-        "{url: '$OPENAI_API_KEY/v1'}",
-        "{connection_type: provider_connection, provider_id: openai, model_key: '${OPENAI_API_KEY}'}",
-    ],
-)
-def test_a_key_may_not_stand_where_it_would_be_shown(project: Write, config: str) -> None:
-    """A name that looks like a secret is refused as a model's name or URL."""
-    assert refusal_of(load(project, own(config), "own"))[:1] == ("E117",)
 
 
 def test_open_model_takes_what_a_plan_holds(project: Write) -> None:

@@ -13,7 +13,7 @@ from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import HuggingFaceSource
 from answerkey.errors import SpecError
-from answerkey.evaluate import check
+from answerkey.evaluate.runner import check
 from answerkey.spec import Overrides, Specification, load_plan, load_task, schema
 from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
 
@@ -110,13 +110,13 @@ def test_each_says_what_people_need_to_know(name: str) -> None:
     """Title, languages, options, chance where it is one number, citation, licence, homepage, forms."""
     ready = load_ready_made(name)
     about = ready.about
-    assert about.citation[-1] != " "
-    assert about.licence
+    texts = (about.title, about.summary, about.options, about.citation, about.licence, *about.languages)
+    assert all(isinstance(text, str) and text == text.strip() != "" for text in texts)
     assert about.homepage.startswith("https://")
     assert about.chance is None or 0 < about.chance < 1
     assert about.chance is not None or name in {"agieval", "truthfulqa_mc"}
     assert ready.own_forms
-    assert all(form.description and form.expects for form, _ in ready.own_forms)
+    assert all(form.description and form.expects for form in ready.own_forms)
 
 
 @pytest.mark.parametrize("name", NAMES)

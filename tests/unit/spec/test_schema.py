@@ -32,6 +32,11 @@ definition:
     - {$ref: scorer.yaml, key: second}
   actions: [{key: a, filter: {op: in, expression: "{{ sample.x }}", values: [1]}}]
 """
+TRIALS = """\
+  trials:
+    num_trials: %d
+    score_aggregators: [{score_name: is_correct, aggregator: {function: pass^k_plugin, k: 2}}]
+"""
 OLD_RUN = """\
 secrets: {A: $A}
 models: [{$provider: openai/gpt-4}, {key: m, display_name: M, config: {url: x, api_key: << secrets.A >>}}]
@@ -69,6 +74,7 @@ def test_the_schema_is_one(kind: FileKind) -> None:
     [
         ("task", TASK),
         ("task", TEMPLATED),
+        ("task", TASK + TRIALS % 3),
         ("run", RUN),
         ("run", OLD_RUN),
         ("dataset", DATASET),
@@ -91,6 +97,7 @@ def test_what_the_loader_accepts_is_accepted(kind: FileKind, text: str) -> None:
         ("task", TASK.replace("display_name: Questions", "display_nam: Questions")),
         ("task", TASK.replace("string_equals_mcqa", "string_equals_mcq")),
         ("task", TASK + "      purpose: grade\n"),
+        ("task", TASK + TRIALS % 1),
         ("task", TASK + "      metrics: [{type: mean, fild: x}]\n"),
         ("run", RUN + "      num_samples: many\n"),
         ("run", RUN + "policies: {}\n"),

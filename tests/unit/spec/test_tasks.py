@@ -6,12 +6,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from answerkey.metrics import Aggregator, ScoreAggregator, Trials
 from answerkey.scorers import StringEqualsMcqa
-from answerkey.spec import Loaded, Task, load_plan, load_task, schema, task_from_source
+from answerkey.spec import Loaded, Task, load_plan, load_task, task_from_source
 from answerkey.spec.validation import parse_number, parse_whole
 
 from .conftest import RUN, TASK, Write, list_errors, value_of
@@ -470,16 +469,3 @@ def test_repeatability_is_a_number_of_runs(project: Write) -> None:
     for more, runs in (("      repeatability: {num_runs: 3}\n", 3), ("", 1)):
         project(run_yaml=RUN + more)
         assert value_of(load_plan("run.yaml")).specifications[0].num_runs == runs
-
-
-def test_the_schema_knows_trials() -> None:
-    """Editors accept what the loader accepts, and refuse what it refuses."""
-    aggregator = {"score_name": "is_correct", "aggregator": {"function": "pass^k_plugin", "k": 2}}
-    trials: dict[str, object] = {"num_trials": 3, "score_aggregators": [aggregator]}
-    scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A"]}
-    definition = {"scorers": [scorer], "trials": trials}
-    task = {"key": "t", "display_name": "T", "description": "d", "definition": definition}
-    jsonschema.validate(task, schema("task"))
-    trials["num_trials"] = 1
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(task, schema("task"))

@@ -9,20 +9,18 @@ from collections import Counter
 import pytest
 
 from answerkey.templates import rendering
-from answerkey.templates.rendering import Recipe
 
 
 class HereWorker:
     """Renders as a worker process does, in this one: by the same code, without limits on memory and time."""
 
     def __init__(self) -> None:
-        self._excesses: Counter[Recipe] = Counter()
         self._answers: list[bytes] = []
 
     def send(self, payload: bytes) -> float:
         """Take a message, and answer it at once."""
         recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-        self._answers += rendering.render_messages(recipe, rows, self._excesses)
+        self._answers += rendering.render_messages(recipe, rows)
         return 0.0
 
     def receive(self, *, seconds: float) -> bytes:
@@ -39,6 +37,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Render in this process what would be rendered in another."""
     monkeypatch.setattr(rendering, "_idle", [])
     monkeypatch.setattr(rendering, "_stopped", {})
+    monkeypatch.setattr(rendering, "_excesses", Counter())
     monkeypatch.setattr(rendering, "_start_worker", HereWorker)
     monkeypatch.setattr(signal, "setitimer", lambda _which, _seconds: None)
 

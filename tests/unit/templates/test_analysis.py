@@ -1,4 +1,4 @@
-"""Laws of what a template reads, and of tame templates: those of honest tasks are."""
+"""Laws of what a template reads, and of bounded templates: those of honest tasks are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 
 from answerkey.errors import SpecError
 from answerkey.templates import Template
-from answerkey.templates.analysis import TAME_FILTERS as FILTERS
-from answerkey.templates.analysis import TAME_METHODS as METHODS
-from answerkey.templates.analysis import is_tame, parse_template
+from answerkey.templates.analysis import BOUNDED_FILTERS as FILTERS
+from answerkey.templates.analysis import BOUNDED_METHODS as METHODS
+from answerkey.templates.analysis import is_bounded, parse_template
 from answerkey.templates.environment import open_environment
 from answerkey.trace import TRACE_METHODS
 from answerkey.types import Samples
@@ -43,7 +43,7 @@ def test_a_template_reads_the_shortest_paths_that_decide_its_value(
     assert template.plan(samples, later=["scores"]).reads == reads
 
 
-TAME = [
+BOUNDED = [
     "{{ sample.answer }}",
     "{{ sample.options | map(attribute='key') | list }}",
     "{{ (sample.options | map('first') | list)[sample.position] }}",
@@ -65,7 +65,7 @@ TAME = [
     "{{ {'a': sample.a, 'b': [sample.b, 'x']} | tojson }}",
 ]
 
-WILD = [
+UNBOUNDED = [
     *("{{ 2 ** sample.n }}", "{{ sample.text.center(9) }}", "{{ sample.text.format(1) }}"),
     *("{{ sample.text | center(9) }}", "{{ sample.text | attr('upper') }}"),
     *("{{ sample.text | wordwrap(3) }}", "{{ sample.text | pprint }}"),
@@ -94,19 +94,19 @@ WILD = [
 ]
 
 
-@pytest.mark.parametrize("source", TAME)
-def test_what_honest_tasks_need_is_tame(source: str) -> None:
+@pytest.mark.parametrize("source", BOUNDED)
+def test_what_honest_tasks_need_is_bounded(source: str) -> None:
     """Reading, choosing, formatting and going through the row."""
-    assert is_tame(parse_template(source, ("sample",)), ("sample",))
+    assert is_bounded(parse_template(source, ("sample",)), ("sample",))
 
 
-@pytest.mark.parametrize("source", WILD)
+@pytest.mark.parametrize("source", UNBOUNDED)
 def test_what_can_grow_or_reach_further_is_not(source: str) -> None:
     """Names from the row, private names, functions, state that is kept, lists in lists, and sheer length."""
-    assert not is_tame(parse_template(source, ("sample",)), ("sample",))
+    assert not is_bounded(parse_template(source, ("sample",)), ("sample",))
 
 
-def test_every_tame_filter_exists() -> None:
+def test_every_bounded_filter_exists() -> None:
     """What is listed is what there is, so that a name that Jinja drops is noticed."""
     assert set(open_environment().filters) >= FILTERS
     values: tuple[object, ...] = ("", [], {})

@@ -280,15 +280,15 @@ def test_a_comment_needs_no_config() -> None:
 )
 def test_the_scanner_knows_where_a_placeholder_stands(text: str, region: str) -> None:
     """Text, code, quotes, comments and raw blocks are told apart as Jinja does."""
-    (spot,) = find_placeholders(text, is_template=True)
-    assert spot.region == region
-    assert text[spot.start : spot.end] == "<< config.x >>"
+    (placeholder,) = find_placeholders(text, is_template=True)
+    assert placeholder.region == region
+    assert text[placeholder.start : placeholder.end] == "<< config.x >>"
 
 
 def test_a_text_that_is_no_template_is_all_text() -> None:
     """Braces mean nothing there."""
-    (spot,) = find_placeholders("{{ << config.x >> }}", is_template=False)
-    assert spot.region == "text"
+    (placeholder,) = find_placeholders("{{ << config.x >> }}", is_template=False)
+    assert placeholder.region == "text"
 
 
 def test_blanks_without_end_are_looked_at_once() -> None:

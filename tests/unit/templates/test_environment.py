@@ -25,7 +25,7 @@ def evaluate(source: str, **row: object) -> object:
 
 
 def message_of(source: str, **row: object) -> str:
-    """Return the message of a template's trouble with a row."""
+    """Return the message of a template's error with a row."""
     with pytest.raises(RowError) as caught:
         evaluate(source, **row)
     return caught.value.message
@@ -111,7 +111,7 @@ BAD_JSON = "`fromjson`: \"['A']\" is not JSON (Expecting value: line 1 column 2 
     ],
 )
 def test_what_is_refused_is_named(source: str, row: dict[str, object], message: str) -> None:
-    """It is the trouble of the row."""
+    """It is the error of the row."""
     assert message_of(source, **row).startswith(message)
 
 
@@ -339,7 +339,7 @@ def test_a_template_of_absurd_length_is_not_read(source: str, message: str) -> N
 
 
 @pytest.mark.parametrize("pattern", ["(a|a)*$", "(a|aa)+$"])
-def test_a_catastrophic_pattern_is_the_rows_trouble(pattern: str) -> None:
+def test_a_catastrophic_pattern_is_the_rows_error(pattern: str) -> None:
     """It is stopped, and the message names it."""
     message = message_of(f"{{{{ sample.x | regex_replace('{pattern}', 'x') }}}}", x="a" * 5000 + "c")
     assert message == f"`regex_replace`: the pattern {pattern!r} takes too long on this text"

@@ -10,7 +10,6 @@ import resource
 import signal
 import sys
 import zoneinfo
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pytest
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.snippet import SnippetError
 from answerkey.templates import RowError, Template, TemplateStopped, rendering
-from answerkey.templates.rendering import Recipe, Rows, render_isolated
+from answerkey.templates.rendering import Recipe, Rows, render_rows
 from answerkey.templates.values import RowExcessError
 from answerkey.types import Row, Samples
 
@@ -33,71 +32,67 @@ def make_samples(*encoded: str, **columns: object) -> Samples:
 
 
 def values(source: str, samples: Samples) -> list[object]:
-    """Return the value of every row, its message where it is in trouble."""
+    """Return the value of every row, its message where it is in error."""
     found = Template.compile(source).values(samples)
     return [one.message if isinstance(one, RowError) else one for one in found]
 
 
-def test_what_a_row_sets_is_gone_in_the_next() -> None:
-    """Names, macros and namespaces are made anew."""
-    samples = make_samples(x=[1, 0, 2])
-    source = "{% macro m() %}{{ sample.x }}{% endmacro %}{% set y = m() %}{{ y ~ m() }}"
-    assert values(source, samples) == ["11", "00", "22"]
-    source = "{% set n = namespace(v=0) %}{% set n.v = n.v + sample.x %}{{ n.v }}"
-    assert values(source, samples) == ["1", "0", "2"]
+MACRO = "{% macro m() %}{{ sample.x }}{% endmacro %}{% set y = m() %}{{ y ~ m() }}"
+BROKEN_OFF = "{% for x in [1] %}{% autoescape true %}{% break %}{% endautoescape %}{% endfor %}"
+ESCAPED = "{% autoescape true %}{{ 1 // sample.x }}{{ sample.t }}{% endautoescape %}"
 
 
-def test_a_row_that_fails_leaves_nothing_behind() -> None:
-    """Not even where it failed inside a block that changes how text is printed."""
-    samples = make_samples(x=[1, 0, 1], t=["<", "<<", "<<<"])
-    source = "{{ sample.t }}{% autoescape true %}{{ 1 // sample.x }}{{ sample.t }}{% endautoescape %}"
-    assert values(source, samples) == ["<1&lt;", "division by zero", "<<<1&lt;&lt;&lt;"]
-
-
-def test_leaving_a_block_early_leaves_nothing_behind() -> None:
-    """A loop that is broken off inside a block."""
-    samples = make_samples(t=["<", ">"])
-    source = "{{ sample.t }}{% for x in [1] %}{% autoescape true %}{% break %}{% endautoescape %}{% endfor %}"
-    assert values(source, samples) == ["<", ">"]
-
-
-def test_each_row_has_all_of_its_steps() -> None:
-    """The limits are for one row."""
-    samples = make_samples(x=list(range(30)))
-    source = "{% for i in range(60000) %}{% endfor %}{{ sample.x }}"
-    assert values(source, samples) == [str(number) for number in range(30)]
-
-
-def test_lazy_values_are_read_before_the_next_row() -> None:
-    """What a generator would see later is the row it belongs to."""
-    samples = make_samples(x=[["a"], ["b", "c"]])
-    assert values("{{ sample.x | map('upper') }}", samples) == [["A"], ["B", "C"]]
-    assert values("{{ sample | map('upper') }}", samples) == [["X"], ["X"]]
-    assert values("{{ sample }}", samples) == [{"x": ["a"]}, {"x": ["b", "c"]}]
-
-
-def test_trouble_in_a_long_template_names_the_line() -> None:
-    """In texts as in values."""
-    samples = make_samples(x=[0, 1])
-    assert values("a\n{{ 1 // sample.x }}\nb", samples) == [
-        "division by zero (line 2 of the template)",
-        "a\n1\nb",
-    ]
-
-
-def test_a_text_that_is_too_long_is_the_rows_trouble() -> None:
-    """Longer than a template may print; the row after it is not."""
-    samples = make_samples(x=["y" * 6_000_000, "z"])
-    message = "the template prints 12,000,000 characters; 10,000,000 are allowed"
-    assert values("{{ sample.x }}{{ sample.x }}", samples) == [message, "zz"]
-    assert values("{{ sample.x ~ sample.x }}", samples) == [
-        "the template makes a value of 12,000,000 elements; 10,000,000 are allowed",
-        "zz",
-    ]
+@pytest.mark.parametrize(
+    ("source", "columns", "expected"),
+    [
+        # Names, macros and namespaces are made anew for each row.
+        (MACRO, {"x": [1, 0, 2]}, ["11", "00", "22"]),
+        ("{% set n = namespace(v=0) %}{% set n.v = n.v + sample.x %}{{ n.v }}", {"x": [1, 2]}, ["1", "2"]),
+        # Nothing is left behind by a row that fails, or by a block that is left early.
+        (
+            "{{ sample.t }}" + ESCAPED,
+            {"x": [1, 0, 1], "t": ["<", "<<", "<<<"]},
+            ["<1&lt;", "division by zero", "<<<1&lt;&lt;&lt;"],
+        ),
+        ("{{ sample.t }}" + BROKEN_OFF, {"t": ["<", ">"]}, ["<", ">"]),
+        # Each row has all of its steps.
+        (
+            "{% for i in range(60000) %}{% endfor %}{{ sample.x }}",
+            {"x": list(range(30))},
+            [str(number) for number in range(30)],
+        ),
+        # Lazy values are read before the next row: a generator sees the row it belongs to.
+        ("{{ sample.x | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["A"], ["B", "C"]]),
+        ("{{ sample | map('upper') }}", {"x": [["a"], ["b", "c"]]}, [["X"], ["X"]]),
+        ("{{ sample }}", {"x": [["a"], ["b", "c"]]}, [{"x": ["a"]}, {"x": ["b", "c"]}]),
+        # Error in a long template names the line.
+        (
+            "a\n{{ 1 // sample.x }}\nb",
+            {"x": [0, 1]},
+            ["division by zero (line 2 of the template)", "a\n1\nb"],
+        ),
+        # A text that is too long is the error of its row.
+        (
+            "{{ sample.x }}{{ sample.x }}",
+            {"x": ["y" * 6_000_000, "z"]},
+            ["the template prints 12,000,000 characters; 10,000,000 are allowed", "zz"],
+        ),
+        (
+            "{{ sample.x ~ sample.x }}",
+            {"x": ["y" * 6_000_000, "z"]},
+            ["the template makes a value of 12,000,000 elements; 10,000,000 are allowed", "zz"],
+        ),
+    ],
+)
+def test_no_row_sees_anything_of_another(
+    source: str, columns: dict[str, object], expected: list[object]
+) -> None:
+    """Its names, its steps, its lazy values and its error are its own."""
+    assert values(source, make_samples(**columns)) == expected
 
 
 def test_a_lone_path_is_followed_without_jinja() -> None:
-    """Through encoded cells, with the values and the troubles that Jinja has."""
+    """Through encoded cells, with the values and the errors that Jinja has."""
     samples = make_samples("x", x=['{"k": [1, 2]}', '{"k": null}', '{"j": 1}', "null", None, "3"])
     assert values("{{ sample.x.k }}", samples) == [
         [1, 2],
@@ -113,7 +108,7 @@ def test_a_lone_path_is_followed_without_jinja() -> None:
 
 @pytest.mark.parametrize("source", ["{{ 1 / 0 }}", "{{ sample.x }}{{ 1 / 0 }}"])
 def test_tables_without_columns_have_rows_all_the_same(source: str) -> None:
-    """Each is in the same trouble."""
+    """Each is in the same error."""
     samples = Samples(pl.DataFrame(), pl.Series(["1", "2"]))
     found = values(source, samples)
     assert len(found) == 2
@@ -133,8 +128,8 @@ def test_a_template_may_read_two_tables() -> None:
     assert (problem.message, problem.hint) == ("there is no field `t`", "fields: `s`")
 
 
-#: Not tame, and does nothing.
-WILD = "{% set ns = namespace(x=1) %}"
+#: Not bounded, and does nothing.
+UNBOUNDED = "{% set ns = namespace(x=1) %}"
 
 ENDLESS = (
     "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}"
@@ -143,13 +138,13 @@ ENDLESS = (
 
 
 def make_recipe(source: str, *, keeps_value: bool = True) -> Recipe:
-    """Return a recipe that is not tame."""
-    return Recipe(source, ("sample",), keeps_value, None, is_tame=False)
+    """Return a recipe that is not bounded."""
+    return Recipe(source, ("sample",), keeps_value, None, is_bounded=False)
 
 
 def render(source: str, **sample: object) -> object:
     """Return what a worker makes of one row."""
-    return render_isolated(make_recipe(source), Rows({"sample": Row(sample)}))[0]
+    return render_rows(make_recipe(source), Rows({"sample": Row(sample)}))[0]
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -184,7 +179,7 @@ def test_a_time_comes_back_with_its_distance_to_utc() -> None:
 
 
 @pytest.mark.usefixtures("everywhere")
-def test_troubles_come_back_whole() -> None:
+def test_errors_come_back_whole() -> None:
     """With hint, column and all."""
     found = render("{{ sample.nothing }}", a=1)
     assert isinstance(found, RowError)
@@ -194,10 +189,10 @@ def test_troubles_come_back_whole() -> None:
 
 @pytest.mark.usefixtures("everywhere")
 def test_many_rows_keep_their_order() -> None:
-    """In batches, with the troubles in between."""
+    """In batches, with the errors in between."""
     frame = pl.DataFrame({"x": list(range(3000))})
     samples = Samples(frame, pl.Series([str(number) for number in range(3000)]))
-    template = Template.compile(WILD + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
+    template = Template.compile(UNBOUNDED + "{{ 10 // (sample.x % 1000) }}{{ sample.x }}")
     found = template.texts(samples)
     problems = [place for place, one in enumerate(found) if isinstance(one, RowError)]
     assert problems == [0, 1000, 2000]
@@ -210,14 +205,14 @@ def test_large_rows_are_sent_a_few_at_a_time() -> None:
     """However many there are, no message is larger than the worker can hold; one that must be is refused."""
     rows = [{"x": "y" * 3_000_000} for _ in range(5)]
     samples = Samples(pl.DataFrame(rows), pl.Series(["1", "2", "3", "4", "5"]))
-    assert Template.compile(WILD + "{{ sample.x | length }}").texts(samples) == ["3000000"] * 5
+    assert Template.compile(UNBOUNDED + "{{ sample.x | length }}").texts(samples) == ["3000000"] * 5
     found = render("{{ sample.x | length }}", x="y" * 40_000_000)
     assert isinstance(found, RowExcessError)
     assert found.message == "a row of 38 MB is too large for this template"
 
 
 @pytest.mark.usefixtures("everywhere")
-def test_a_tame_template_that_takes_many_steps_is_rendered_elsewhere() -> None:
+def test_a_bounded_template_that_takes_many_steps_is_rendered_elsewhere() -> None:
     """The value is the same; only a template that takes more than all steps is refused."""
     template = Template.compile(
         "{% for i in range(9999) %}{% if i == sample.x %}{{ i }}{% endif %}{% endfor %}"
@@ -247,7 +242,7 @@ def test_a_template_that_never_ends_is_stopped() -> None:
     assert render("{{ sample.x }}", x=1) == 1
 
 
-def test_a_template_that_takes_memory_without_end_is_the_rows_trouble() -> None:
+def test_a_template_that_takes_memory_without_end_is_the_rows_error() -> None:
     """The worker has its own limit, and goes on."""
     source = "{% set kept = [] %}{% for i in range(999) %}{% do kept.append('x' * 9999999) %}{% endfor %}"
     found = render(source.replace("'x'", "'\U0001f600'"))
@@ -256,7 +251,7 @@ def test_a_template_that_takes_memory_without_end_is_the_rows_trouble() -> None:
 
 @pytest.mark.usefixtures("everywhere")
 def test_a_template_that_does_too_much_on_row_after_row_is_stopped() -> None:
-    """On the fifth row; the first four are in trouble of their own."""
+    """On the fifth row; the first four are in error of their own."""
     frame = pl.DataFrame({"x": list(range(8))})
     samples = Samples(frame, pl.Series([str(number) for number in range(8)]))
     template = Template.compile("{{ sample.x }}{% for i in range(99999) %}xxxxxxxxxx{% endfor %}")
@@ -372,7 +367,7 @@ def test_rows_are_sent_in_halves_where_they_are_large_together() -> None:
     """Each half is halved again; the outcomes are in order."""
     texts = [letter * 2_000_000 for letter in "abcde"]
     rows = Rows({"sample": Row()}, 5, {"sample": ["x"]}, {"sample": [texts]})
-    assert render_isolated(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
+    assert render_rows(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
 
 
 class Wire:
@@ -395,7 +390,7 @@ class Wire:
 
 def pack(source: str, *values: object) -> bytes:
     """Return the message that asks for a template over rows with these values of `x`."""
-    recipe = Recipe(source, ("sample",), keeps_value=True, columns=None, is_tame=False)
+    recipe = Recipe(source, ("sample",), keeps_value=True, columns=None, is_bounded=False)
     rows = Rows({"sample": Row()}, len(values), {"sample": ["x"]}, {"sample": [list(values)]})
     return pickle.dumps((recipe, rows))
 
@@ -411,7 +406,7 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def answer(payload: bytes) -> list[Any]:
     """Return the messages with which one is answered."""
     recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-    return [json.loads(one) for one in rendering.render_messages(recipe, rows, Counter())]
+    return [json.loads(one) for one in rendering.render_messages(recipe, rows)]
 
 
 def test_a_worker_limits_itself_before_the_first_row(
@@ -468,7 +463,7 @@ def test_a_system_that_tells_no_memory_sets_no_limit_on_it(
 
 
 @pytest.mark.usefixtures("timers")
-def test_a_value_that_cannot_be_written_is_the_trouble_of_its_row() -> None:
+def test_a_value_that_cannot_be_written_is_the_error_of_its_row() -> None:
     """The other rows of its message have their values."""
     ((first, spoiled, last),) = answer(pack("{{ [sample.x] }}", 1, 10**5000, 2))
     assert (first, last) == ([1], [2])

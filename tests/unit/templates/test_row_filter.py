@@ -55,7 +55,7 @@ def test_order_is_of_numbers_or_of_texts(cell: object, value: object, order: int
 
 
 @pytest.mark.parametrize(("cell", "value"), [(None, 3), ("a", 3), (3, "a"), (True, 0), ([1], [0])])
-def test_values_without_an_order_are_the_rows_trouble(cell: object, value: object) -> None:
+def test_values_without_an_order_are_the_rows_error(cell: object, value: object) -> None:
     """Nothing is quietly left out or let in."""
     with pytest.raises(RowError, match="have no order"):
         matches("greater_than", cell, value)
@@ -115,14 +115,14 @@ def test_exists_asks_for_something_that_is_not_null(row: dict[str, object], ther
     assert RowFilter("not_exists", "{{ sample.x.y }}").matches(sample=row) is not there
 
 
-def test_exists_does_not_hide_other_trouble() -> None:
+def test_exists_does_not_hide_other_error() -> None:
     """A broken expression is neither there nor not there."""
     with pytest.raises(RowError, match="division by zero"):
         RowFilter("exists", "{{ 1 / sample.x }}").matches(sample={"x": 0})
 
 
 def test_other_ops_need_the_column() -> None:
-    """A missing column is trouble, not a row that does not match."""
+    """A missing column is error, not a row that does not match."""
     with pytest.raises(RowError) as caught:
         RowFilter("not_equals", "{{ sample.y }}", "a").matches(sample={"x": 0})
     assert caught.value.column == "y"
@@ -165,7 +165,7 @@ def test_values_belong_to_in_and_not_in(op: FilterOp, values: tuple[object, ...]
 
 
 def sift(condition: RowFilter, **columns: list[object]) -> list[object]:
-    """Return for every row of a table whether it is kept, or the message of its trouble."""
+    """Return for every row of a table whether it is kept, or the message of its error."""
     frame = pl.DataFrame(columns)
     sifted = condition.sift(Samples(frame, pl.Series([str(n) for n in range(frame.height)])))
     verdicts = sifted.is_kept.to_list()
@@ -176,7 +176,7 @@ def sift(condition: RowFilter, **columns: list[object]) -> list[object]:
 
 
 def test_sifting_has_one_verdict_for_each_row() -> None:
-    """Kept, not kept, or the trouble of that row."""
+    """Kept, not kept, or the error of that row."""
     unordered = "'a' (text) and 4 (a number) have no order"
     null = "None (null) and 4 (a number) have no order"
     assert sift(RowFilter("less_than", "sample.x", 4), x=["3", "4", "a", None, "3", "a"]) == [
@@ -185,7 +185,7 @@ def test_sifting_has_one_verdict_for_each_row() -> None:
     ]
 
 
-def test_a_missing_column_is_trouble_in_each_row() -> None:
+def test_a_missing_column_is_error_in_each_row() -> None:
     """Unless the filter asks whether it exists."""
     assert sift(RowFilter("equals", "sample.y", 4), x=[1, 2]) == ["`y` is not a column"] * 2
     assert sift(RowFilter("exists", "sample.y"), x=[1, 2]) == [False, False]

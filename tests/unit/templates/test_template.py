@@ -24,8 +24,8 @@ def evaluate(source: object, **row: object) -> object:
     return Template.compile(source).evaluate(sample=row)
 
 
-def trouble_of(source: str, **row: object) -> RowError:
-    """Return the trouble of a template with a row."""
+def error_of(source: str, **row: object) -> RowError:
+    """Return the error of a template with a row."""
     with pytest.raises(RowError) as caught:
         evaluate(source, **row)
     return caught.value
@@ -159,12 +159,12 @@ def test_a_template_may_loop_over_other_rows() -> None:
 
 def test_what_is_missing_is_named_with_what_there_is() -> None:
     """The error names the column, the nearest one and all of them; of a method how it is called."""
-    problem = trouble_of("{{ sample.anser }}", answer="A", choices=[])
+    problem = error_of("{{ sample.anser }}", answer="A", choices=[])
     assert problem.message == "`anser` is not a column"
     assert problem.hint == "did you mean `answer`? columns: `answer`, `choices`"
     assert problem.column == "anser"
     assert problem.is_undefined
-    problem = trouble_of("{{ sample.meta.items | upper }}", meta={"a": 1})
+    problem = error_of("{{ sample.meta.items | upper }}", meta={"a": 1})
     assert problem.message == "there is no field `items`"
     assert problem.hint == "fields: `a`; for the method write `.items()`"
 
@@ -183,7 +183,7 @@ def test_what_is_missing_is_named_with_what_there_is() -> None:
 )
 def test_a_missing_column_fails_however_it_is_used(source: str) -> None:
     """Nothing turns a missing column into an empty text."""
-    assert trouble_of(source, answer="A", choices=["A"]).column == "anser"
+    assert error_of(source, answer="A", choices=["A"]).column == "anser"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_missing_column_fails_however_it_is_used(source: str) -> None:
 )
 def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
     """`sample.keys` without such a column is no value, and never the text of an address in memory."""
-    assert trouble_of(source, key=1).column == "keys"
+    assert error_of(source, key=1).column == "keys"
 
 
 @pytest.mark.parametrize(
@@ -224,10 +224,10 @@ def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_the_rows_trouble(source: str, message: str) -> None:
+def test_what_is_not_there_is_the_rows_error(source: str, message: str) -> None:
     """An index out of range, a null on the way or a missing field is undefined, and says so."""
     row = {"choices": ["A", "B"], "null": None, "text": "1", "meta": {"key": 1}, "number": 3}
-    problem = trouble_of(source, **row)
+    problem = error_of(source, **row)
     assert problem.message == message
     assert problem.is_undefined
     assert problem.column is None
@@ -252,7 +252,7 @@ def test_what_is_not_there_is_the_rows_trouble(source: str, message: str) -> Non
 def test_a_template_cannot_reach_out_or_change_a_value(source: str) -> None:
     """The sandbox holds."""
     choices = ["B", "A"]
-    assert not trouble_of(source, choices=choices).is_undefined
+    assert not error_of(source, choices=choices).is_undefined
     assert choices == ["B", "A"]
 
 
@@ -402,15 +402,16 @@ def test_a_template_can_be_sent_to_another_process() -> None:
     assert template.evaluate(sample={}, examples=["a"]) == "a"
 
 
-def test_trouble_can_be_sent_to_another_process() -> None:
-    """Every part of a trouble survives pickling."""
+def test_error_can_be_sent_to_another_process() -> None:
+    """Every part of an error survives pickling."""
     problem = pickle.loads(pickle.dumps(RowError("m", hint="h", column="c", is_undefined=True)))  # noqa: S301 - our own bytes
     assert (problem.message, problem.hint, problem.column, problem.is_undefined) == ("m", "h", "c", True)
 
 
-def test_values_of_a_constant_are_the_constant_for_every_row() -> None:
-    """A constant reads nothing."""
+def test_what_reads_nothing_is_the_same_for_every_row() -> None:
+    """A constant, and what is computed of constants."""
     assert Template.compile("A").values(make_samples({"x": [1, 2]})) == ["A", "A"]
+    assert Template.compile("{{ range(2) }}").values(make_samples({"x": [1, 2]})) == [[0, 1], [0, 1]]
 
 
 def test_values_of_a_missing_column_fail_in_every_row_and_list_all_columns() -> None:
@@ -463,7 +464,15 @@ def test_values_of_an_uncalled_method_may_be_called_later() -> None:
 def test_values_of_an_empty_table_are_empty() -> None:
     """No rows, no values."""
     samples = make_samples({"a": []})
-    for source in ("A", "{{ sample.a }}", "{{ sample.b }}", "{{ sample.a | upper }}", "{{ sample }}"):
+    sources = (
+        "A",
+        "{{ range(3) }}",
+        "{{ sample.a }}",
+        "{{ sample.b }}",
+        "{{ sample.a | upper }}",
+        "{{ sample }}",
+    )
+    for source in sources:
         assert Template.compile(source).values(samples) == []
 
 

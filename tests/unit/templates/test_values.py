@@ -148,7 +148,7 @@ def test_a_null_in_a_wrong_place_gets_a_hint() -> None:
     assert translate_error(TypeError("'NoneType' object is not iterable")).hint is not None
 
 
-def test_trouble_with_a_line_is_otherwise_the_same() -> None:
+def test_error_with_a_line_is_otherwise_the_same() -> None:
     """Only the message changes."""
     problem = translate_error(MissingName("m", hint="h", column="c"), 3)
     assert (problem.message, problem.hint, problem.column) == ("m (line 3 of the template)", "h", "c")
@@ -212,7 +212,7 @@ def test_both_engines_agree(pattern: str, repl: str) -> None:
 
 
 def test_a_pattern_without_end_takes_the_time_of_its_row() -> None:
-    """Then it is the row's trouble; what is left of the time is for the other patterns of the row."""
+    """Then it is the row's error; what is left of the time is for the other patterns of the row."""
     effort = Effort()
     with pytest.raises(ExcessError, match="takes too long on this text"):
         replace("(a|aa)+$", "", "a" * 60 + "b", effort=effort)

@@ -1,64 +1,201 @@
+"""Laws of the test server: what it answers, how it fails, what it counts; and that its page says so."""
+
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import http.client
+import json
+import re
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from contextlib import closing, suppress
+from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from answerkey.testing import Behaviour, Reply, TestServer
-from answerkey.testing.replies import Messages
+from answerkey.models.responses import read_message
+from answerkey.testing import FAULTS, KINDS, Asked, Behaviour, Reply, TestServer, answer_by_hash, read_config
+from answerkey.testing.replies import Messages, find_reply, read_prompt
 
-Ask = Callable[..., Any]
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "testing.md"
+CHAT = "/v1/chat/completions"
+HI = [{"role": "user", "content": "hi"}]
+BODIES: dict[str, tuple[str, dict[str, object]]] = {
+    "chat": (CHAT, {"messages": HI}),
+    "azure": ("/openai/deployments/m/chat/completions?api-version=1", {"messages": HI}),
+    "completions": ("/v1/completions", {"prompt": "hi"}),
+    "anthropic": (
+        "/v1/messages",
+        {"system": "be kind", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]},
+    ),
+    "gemini": (
+        "/v1beta/models/g:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
+    ),
+}
 
 
-def test_answers_are_fixed_recorded_or_computed(ask: Ask) -> None:
+@dataclasses.dataclass(frozen=True)
+class Got:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever the server said
+        """The body as JSON."""
+        return json.loads(self.body)
+
+    @property
+    def choice(self) -> Any:  # noqa: ANN401 - whatever the server said
+        """The first choice of a chat completion."""
+        return self.json["choices"][0]
+
+    @property
+    def text(self) -> object:
+        """The content of the chat message."""
+        return self.choice["message"]["content"]
+
+
+def send(server: TestServer, body: object, path: str = CHAT, method: str = "POST", **options: Any) -> Got:  # noqa: ANN401 - headers, timeout
+    """Send one request on a connection of its own and return what came back."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
+    timeout = options.get("timeout", 120)
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)) as connection:
+        connection.request(method, path, content, options.get("headers", {}))
+        got = connection.getresponse()
+        return Got(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+
+
+def get(server: TestServer, path: str) -> Got:
+    """Return what is at a path."""
+    return send(server, None, path, "GET")
+
+
+def ask(server: TestServer, prompt: str = "hi", path: str = CHAT, **options: Any) -> Got:  # noqa: ANN401 - see `send`
+    """Ask one question in the way of OpenAI's chat."""
+    body = {"model": "m", "messages": [{"role": "user", "content": prompt}], **options.pop("extra", {})}
+    return send(server, body, path, **options)
+
+
+# What it answers.
+
+
+def test_answers_are_fixed_recorded_or_computed() -> None:
     """A text answers everything, a mapping by the last user message, a function by all messages."""
-
-    def shout(messages: Messages) -> str:
-        return str(messages[-1]["content"]).upper()
-
     with TestServer("B") as server:
         assert ask(server).text == "B"
         server.change({"one": "1", "two": Reply("2")})
         assert ask(server, "two").text == "2"
         assert ask(server, "three").status == 400
-        server.change(shout)
+        server.change(lambda messages: str(messages[-1]["content"]).upper())
         assert ask(server, "loud").text == "LOUD"
+        server.change(Reply(status=418, headers={"X-Odd": "1"}, body=b"[]"))
+        got = ask(server)
+        assert (got.status, got.headers["x-odd"], got.body) == (418, "1", b"[]")
 
 
-def test_everything_is_counted(ask: Ask) -> None:
-    """Requests, prompts, paths, statuses, connections and keys are counted; `forget` begins anew."""
+def test_every_api_reads_the_prompt_and_sends_every_kind() -> None:
+    """Whatever the API, the text of the last user message is the prompt; no kind breaks the server."""
+    with TestServer() as server:
+        for path, body in BODIES.values():
+            server.forget()
+            for kind in KINDS:
+                server.change(Reply("B", kind))
+                assert send(server, body, path).status == 200
+            assert server.asked.by_prompt == {"hi": len(KINDS)}
+
+
+def test_replies_have_the_shape_of_their_api() -> None:
+    """Each API has its own place for the text and for the token counts."""
+    with TestServer("Blue") as server:
+        said = {style: send(server, body, path).json for style, (path, body) in BODIES.items()}
+    assert said["chat"]["choices"][0]["message"] == {"role": "assistant", "content": "Blue"}
+    assert said["chat"]["usage"] == {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    assert said["completions"]["choices"][0]["text"] == "Blue"
+    assert said["anthropic"]["content"] == [{"type": "text", "text": "Blue"}]
+    assert said["anthropic"]["usage"] == {"input_tokens": 2, "output_tokens": 1}
+    assert said["gemini"]["candidates"][0]["content"]["parts"] == [{"text": "Blue"}]
+    assert said["gemini"]["usageMetadata"]["candidatesTokenCount"] == 1
+
+
+def test_kinds_mean_what_they_say() -> None:
+    """A chat reply of a kind is read as that kind; a truncated one ends for its length."""
+    expected: dict[Any, tuple[str | None, str]] = {
+        **dict.fromkeys(("text", "list_content", "truncated", "reasoning"), ("B\nC", "OK")),
+        **dict.fromkeys(("null_content", "tool_calls", "empty_choices"), (None, "NO_TEXT")),
+        **dict.fromkeys(("refusal", "content_filter"), (None, "REFUSED")),
+        "empty_text": ("", "OK"),
+    }
+    with TestServer() as server:
+        for kind, meant in expected.items():
+            server.change(Reply("B\nC", kind, reasoning="hm"))
+            got = ask(server)
+            said = read_message(got.json)
+            assert (said.text, said.status.value) == meant
+            assert (said.finish_reason == "length") == (kind == "truncated")
+            assert (kind == "reasoning") == ('"reasoning_content": "hm"' in got.body.decode())
+
+
+def test_logprobs_are_given_when_asked_for() -> None:
+    """With `logprobs` the first character has its log probability, and as many rivals as asked for."""
+    with TestServer("B") as server:
+        got = ask(server, extra={"logprobs": True, "top_logprobs": 3}).choice["logprobs"]["content"]
+        assert [one["token"] for one in got[0]["top_logprobs"]] == ["B", "A", "C"]
+        assert got[0]["logprob"] == -0.1
+        assert ask(server).choice["logprobs"] is None
+
+
+def test_gemini_and_anthropic_hand_over_all_messages() -> None:
+    """System text and earlier turns reach the function that answers."""
+    heard: list[list[object]] = []
+
+    def listen(messages: Messages) -> str:
+        heard.append([(one["role"], one["content"]) for one in messages])
+        return read_prompt(messages)
+
+    with TestServer(listen) as server:
+        contents = [{"role": "user", "parts": [{"text": "a"}]}, {"role": "model", "parts": [{"text": "b"}]}]
+        body = {"contents": contents, "systemInstruction": {"parts": [{"text": "s"}]}}
+        send(server, body, "/v1beta/models/g:generateContent")
+        send(server, {"system": "s", "messages": [{"role": "user", "content": "a"}]}, "/v1/messages")
+    assert heard == [[("system", "s"), ("user", "a"), ("assistant", "b")], [("system", "s"), ("user", "a")]]
+
+
+# What it counts, and whom it refuses.
+
+
+def test_everything_is_counted() -> None:
+    """Requests, prompts, paths, statuses, connections and keys are counted; `forget` begins anew.
+
+    `GET /asked` gives the counts as JSON, without keys, and is not counted itself.
+    """
     with TestServer() as server:
         for prompt in ("x", "x", "y"):
-            ask(server, prompt, headers={"Authorization": "Bearer k"})
+            ask(server, prompt, headers={"Authorization": "Bearer secret"})
         asked = server.asked
         assert (asked.total, asked.answered, asked.at_once) == (3, 3, 0)
         assert asked.by_prompt == {"x": 2, "y": 1}
-        assert asked.by_path == {"/v1/chat/completions": 3}
+        assert asked.by_path == {CHAT: 3}
         assert asked.statuses == {200: 3}
-        assert asked.keys == {"Bearer k": 3}
+        assert asked.keys == {"Bearer secret": 3}
         assert len(asked.connections) == 3
         assert [one.body["messages"][0]["content"] for one in asked.requests if one.body] == ["x", "x", "y"]
+        for _ in range(2):
+            got = get(server, "/asked")
+            assert (got.json["total"], got.json["by_prompt"]) == (3, {"x": 2, "y": 1})
+            assert b"secret" not in got.body
         server.forget()
         assert server.asked.total == 0
 
 
-def test_counts_are_read_over_http(ask: Ask, request_any: Ask) -> None:
-    """`GET /asked` gives the counts as JSON, without keys, and is not counted itself."""
-    with TestServer() as server:
-        ask(server, headers={"Authorization": "Bearer secret"})
-        got = request_any(server, None, "/asked", method="GET")
-        assert got.json["total"] == 1
-        assert got.json["by_prompt"] == {"hi": 1}
-        assert b"secret" not in got.body
-        assert request_any(server, None, "/asked", method="GET").json["total"] == 1
-
-
-def test_requests_at_once_are_counted(ask: Ask) -> None:
+def test_requests_at_once_are_counted() -> None:
     """The largest number of requests that were being answered together is kept."""
 
     def go() -> None:
@@ -76,7 +213,7 @@ def test_requests_at_once_are_counted(ask: Ask) -> None:
     assert (server.asked.most_at_once, server.asked.at_once) == (3, 0)
 
 
-def test_limits_answer_429(ask: Ask) -> None:
+def test_limits_answer_429() -> None:
     """More requests in a minute than allowed are refused, with the seconds to wait."""
     with TestServer(behaviour=Behaviour(requests_per_minute=2)) as server:
         assert [ask(server).status for _ in range(3)] == [200, 200, 429]
@@ -85,63 +222,37 @@ def test_limits_answer_429(ask: Ask) -> None:
         assert ask(server).status == 429
 
 
-@pytest.mark.parametrize(
-    "headers", [{"Authorization": "Bearer right"}, {"x-api-key": "right"}, {"x-goog-api-key": "right"}]
-)
-def test_key_is_asked_for(ask: Ask, headers: dict[str, str]) -> None:
-    """With `api_key` a request without it, or with another, is refused with 401."""
-    with TestServer(behaviour=Behaviour(api_key="right")) as server:
-        assert ask(server).status == 401
-        assert ask(server, headers={"Authorization": "Bearer wrong"}).status == 401
-        assert ask(server, headers=headers).status == 200
+def test_what_is_wrong_with_a_request_is_told() -> None:
+    """Another key is 401; a field that is not known, and a body that is no JSON object, 400; a path 404."""
+    with TestServer(behaviour=Behaviour(api_key="right", unknown_fields=("response_format",))) as server:
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            assert ask(server, headers=headers).status == 401
+        for name, value in (("Authorization", "Bearer right"), ("x-api-key", "right"), ("api-key", "right")):
+            assert ask(server, headers={name: value}).status == 200
+        good = {"x-goog-api-key": "right"}
+        got = ask(server, extra={"response_format": {"type": "json_object"}}, headers=good)
+        assert (got.status, "response_format" in got.json["error"]["message"]) == (400, True)
+        assert [send(server, body, headers=good).status for body in (b"{", [1])] == [400, 400]
+        assert send(server, {}, "/v1/embeddings", headers=good).status == 404
 
 
-def test_canary_is_looked_out_for(ask: Ask) -> None:
+def test_canary_is_looked_out_for() -> None:
     """Every place where the canary arrives is counted by its name."""
     with TestServer(behaviour=Behaviour(canary="sk-1")) as server:
         ask(server, headers={"Authorization": "Bearer sk-1"})
         ask(server, "my key is sk-1")
-        ask(server, path="/v1/chat/completions?key=sk-1")
+        ask(server, path=f"{CHAT}?key=sk-1")
         assert server.asked.canary_places == {"header authorization": 1, "body": 1, "path": 1}
 
 
-def test_unknown_fields_are_refused(ask: Ask) -> None:
-    """A field that the endpoint does not know is a 400 that names it."""
-    with TestServer(behaviour=Behaviour(unknown_fields=("response_format",))) as server:
-        got = ask(server, extra={"response_format": {"type": "json_object"}})
-        assert got.status == 400
-        assert "response_format" in got.json["error"]["message"]
-        assert ask(server).status == 200
-
-
-def test_bodies_that_are_no_json_are_refused(request_any: Ask) -> None:
-    """A body that is no JSON object is a 400; a path that is nothing is a 404."""
-    with TestServer() as server:
-        assert request_any(server, b"{").status == 400
-        assert request_any(server, [1]).status == 400
-        assert request_any(server, {}, "/v1/embeddings").status == 404
-
-
-def read_to_end(client: socket.socket) -> bytes:
-    """Return what arrives until the connection ends, in whichever way."""
-    client.settimeout(120)
-    try:
-        return client.recv(1)
-    except ConnectionError:
-        return b""
-
-
-def test_stop_leaves_nothing_behind(ask: Ask) -> None:
+def test_stop_leaves_nothing_behind() -> None:
     """After `stop` the thread is gone and the port is free; a second `stop` does no harm."""
     server = TestServer(behaviour=Behaviour(faults={"hang": 1.0})).start()
-    with socket.create_connection(("127.0.0.1", server.port)) as client:
-        body = b'{"messages": []}'
-        client.sendall(
-            b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"
-            % (len(body), body)
-        )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as client:
+        client.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}".encode())
         server.stop()
-        assert read_to_end(client) == b""
+        with suppress(ConnectionError):
+            assert client.recv(1) == b""
     server.stop()
     assert "answerkey test server" not in [thread.name for thread in threading.enumerate()]
     with pytest.raises(ConnectionRefusedError):
@@ -152,3 +263,242 @@ def test_port_that_is_taken_is_an_error() -> None:
     """A port that somebody else listens on is an OSError at the start."""
     with TestServer() as first, pytest.raises(OSError, match="address"):
         TestServer(port=first.port).start()
+
+
+# How it fails.
+
+
+def open_faulty(fault: str, **behaviour: Any) -> TestServer:  # noqa: ANN401 - fields of Behaviour
+    """Return a server on which the first request of each content meets this fault."""
+    return TestServer("B", Behaviour(faults={fault: 1.0}, faulty_attempts=1, **behaviour))
+
+
+def test_status_faults() -> None:
+    """A status code is answered with an error body and nothing to wait for; the next attempt is good.
+
+    A redirect leads to `redirect_to`.
+    """
+    with open_faulty("500", redirect_to="http://127.0.0.1:9/x") as server:
+        for status in ("400", "401", "403", "404", "408", "409", "422", "425", "429", "500", "503"):
+            server.change(faults={status: 1.0})
+            got = ask(server, status)
+            assert (got.status, "retry-after" in got.headers) == (int(status), False)
+            assert got.json["error"]["message"]
+            assert ask(server, status).text == "B"
+            assert server.asked.faults[status] == 1
+        assert server.asked.answered == 11
+        for status in ("301", "302", "303", "307", "308"):
+            server.change(faults={status: 1.0})
+            got = ask(server, status)
+            assert (got.status, got.headers["location"]) == (int(status), "http://127.0.0.1:9/x")
+
+
+def test_retry_after_in_both_forms() -> None:
+    """`Retry-After` comes in seconds or as a date."""
+    with open_faulty("429_seconds", retry_after=7) as server:
+        assert ask(server).headers["retry-after"] == "7"
+        server.change(faults={"503_seconds": 1.0})
+        assert (ask(server, "b").status, ask(server, "c").headers["retry-after"]) == (503, "7")
+        server.change(faults={"429_date": 1.0})
+        got = ask(server, "d")
+        moment = parsedate_to_datetime(got.headers["retry-after"])
+        assert 0 <= (moment - parsedate_to_datetime(got.headers["date"])).total_seconds() <= 8
+
+
+def test_connections_break() -> None:
+    """A reset, half a body, silence until `hang_seconds` have passed, and the right body in drips."""
+    with open_faulty("reset", drip_seconds=0.0) as server:
+        with pytest.raises(ConnectionResetError):
+            ask(server)
+        assert server.asked.statuses == {0: 1}
+        server.change(faults={"cut": 1.0})
+        with pytest.raises(http.client.IncompleteRead):
+            ask(server, "b")
+        server.change(faults={"drip": 1.0})
+        assert ask(server, "c").text == "B"
+        server.change(faults={"hang": 1.0})
+        with pytest.raises(TimeoutError):
+            ask(server, "d", timeout=0.2)
+        server.change(hang_seconds=0.0)
+        with pytest.raises(ConnectionResetError):
+            ask(server, "e")
+
+
+def test_endless_body_never_ends() -> None:
+    """An endless body goes on until the server stops, which it can."""
+    with open_faulty("endless") as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection.request("POST", CHAT, b'{"messages": []}')
+        stream = connection.getresponse()
+        assert len(stream.read(1 << 20)) == 1 << 20
+    stream.close()
+    connection.close()
+
+
+def test_bodies_that_cannot_be_read() -> None:
+    """Status 200 with broken JSON, a page, or nothing; a small compressed body unpacks to `bomb_bytes`."""
+    with open_faulty("bad_json", bomb_bytes=5_000_000) as server:
+        with pytest.raises(ValueError, match="Unterminated"):
+            _ = ask(server).json
+        server.change(faults={"html": 1.0})
+        assert ask(server, "b").headers["content-type"].startswith("text/html")
+        server.change(faults={"empty": 1.0})
+        assert ask(server, "c").body == b""
+        server.change(faults={"gzip_bomb": 1.0})
+        got = ask(server, "d")
+        assert (got.headers["content-encoding"], len(got.body) < 10_000) == ("gzip", True)
+        assert len(gzip.decompress(got.body)) == 5_000_000
+
+
+def test_faults_come_in_their_shares() -> None:
+    """Of many contents about the share meets each fault; the same ones for the same seed."""
+    behaviour = Behaviour(faults={"429": 0.1, "reset": 0.05}, seed=3)
+    drawn = Counter(behaviour.choose_fault(str(number), 0) for number in range(10_000))
+    assert 900 < drawn["429"] < 1100
+    assert 400 < drawn["reset"] < 600
+    again, other = dataclasses.replace(behaviour), dataclasses.replace(behaviour, seed=4)
+    numbers = [str(number) for number in range(100)]
+    first = [behaviour.choose_fault(one, 0) for one in numbers]
+    assert [again.choose_fault(one, 0) for one in numbers] == first
+    assert [other.choose_fault(one, 0) for one in numbers] != first
+
+
+def test_faults_end_after_some_attempts() -> None:
+    """Only the first attempts of a content meet faults, unless `faulty_attempts` is None."""
+    behaviour = Behaviour(faults={"500": 1.0}, faulty_attempts=2)
+    assert [behaviour.choose_fault("x", attempt) for attempt in range(4)] == ["500", "500", None, None]
+    assert Behaviour(faults={"500": 1.0}, faulty_attempts=None).choose_fault("x", 99) == "500"
+
+
+def test_delay_may_be_a_range() -> None:
+    """A delay from and to is drawn by the content, and stays within."""
+    behaviour = Behaviour(delay=(0.1, 0.2))
+    delays = [behaviour.choose_delay(str(number)) for number in range(100)]
+    assert min(delays) >= 0.1
+    assert max(delays) <= 0.2
+    assert len(set(delays)) == 100
+    assert Behaviour(delay=0.5).choose_delay("x") == 0.5
+
+
+# Batches: uploaded, created, polled, fetched.
+
+
+def upload(server: TestServer, *prompts: str) -> str:
+    """Upload a batch of prompts and return the file's id."""
+    lines = [
+        {"custom_id": f"c{number}", "url": CHAT, "body": {"messages": [{"role": "user", "content": prompt}]}}
+        for number, prompt in enumerate(prompts)
+    ]
+    content = "".join(json.dumps(line) + "\n" for line in lines)
+    body = (
+        '--x\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+        '--x\r\nContent-Disposition: form-data; name="file"; filename="a.jsonl"\r\n\r\n'
+        f"{content}\r\n--x--\r\n"
+    ).encode()
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    return str(send(server, body, "/v1/files", headers=headers).json["id"])
+
+
+def finish(server: TestServer, file: str) -> dict[str, Any]:
+    """Create a batch over a file and poll it until it changes no more."""
+    created = send(server, {"input_file_id": file, "endpoint": CHAT}, "/v1/batches").json
+    assert created["status"] == "validating"
+    path = f"/v1/batches/{created['id']}"
+    assert get(server, path).json["status"] == "in_progress"
+    batch: dict[str, Any] = get(server, path).json
+    return batch
+
+
+def fetch(server: TestServer, file: str) -> dict[str, Any]:
+    """Return the answers of an output file by the id of their line."""
+    content = get(server, f"/v1/files/{file}/content").body
+    return {line["custom_id"]: line["response"] for line in map(json.loads, content.splitlines())}
+
+
+def test_batch_is_uploaded_polled_and_fetched() -> None:
+    """After two polls a batch is complete, and its output has a line for every line of the input.
+
+    A line with a status other than 200 goes to the error file.
+    """
+    with TestServer({"one": "1", "two": "2"}) as server:
+        batch = finish(server, upload(server, "one", "two"))
+        assert (batch["status"], batch["error_file_id"]) == ("completed", None)
+        assert batch["request_counts"] == {"total": 2, "completed": 2, "failed": 0}
+        lines = fetch(server, batch["output_file_id"])
+        said = {key: line["body"]["choices"][0]["message"]["content"] for key, line in lines.items()}
+        assert said == {"c0": "1", "c1": "2"}
+        assert server.asked.by_prompt == {"one": 1, "two": 1}
+        server.change("B", faults={"500": 1.0})
+        batch = finish(server, upload(server, "one again"))
+        assert batch["output_file_id"] is None
+        assert fetch(server, batch["error_file_id"])["c0"]["status_code"] == 500
+
+
+@pytest.mark.parametrize(("outcome", "served", "left"), [("expired", 2, 1), ("failed", 0, 0)])
+def test_batch_may_end_otherwise(outcome: str, served: int, left: int) -> None:
+    """An expired batch has served a part; a failed one nothing."""
+    with TestServer("B", Behaviour(batch_outcome=outcome)) as server:  # type: ignore[arg-type]  # a literal
+        batch = finish(server, upload(server, "a", "b", "c"))
+        assert batch["status"] == outcome
+        assert (batch["request_counts"]["completed"], batch["request_counts"]["failed"]) == (served, left)
+
+
+def test_batch_can_be_cancelled_and_listed() -> None:
+    """A cancelled batch stays so; the list shows all; what was never uploaded or created is a 404."""
+    with TestServer() as server:
+        file = upload(server, "a")
+        key = send(server, {"input_file_id": file}, "/v1/batches").json["id"]
+        assert send(server, None, f"/v1/batches/{key}/cancel").json["status"] == "cancelled"
+        assert get(server, f"/v1/batches/{key}").json["status"] == "cancelled"
+        assert len(get(server, "/v1/batches").json["data"]) == 1
+        assert get(server, f"/v1/files/{file}").json["purpose"] == "batch"
+        for path in ("/v1/files/no", "/v1/files/no/content", "/v1/batches/no"):
+            assert get(server, path).status == 404
+        assert send(server, {"input_file_id": "no"}, "/v1/batches").status == 404
+
+
+# Settings, and the page about them.
+
+
+def test_config_is_read_from_json() -> None:
+    """A JSON object gives answers and behaviour; lists become tuples, `choices` are drawn by the prompt."""
+    answers, behaviour = read_config(
+        {"answers": {"x": "B", "y": {"kind": "refusal"}}, "delay": [0.1, 0.2], "faults": {"429": 0.1}}
+    )
+    assert answers == {"x": "B", "y": Reply(kind="refusal")}
+    assert behaviour == Behaviour(delay=(0.1, 0.2), faults={"429": 0.1})
+    assert read_config({"answers": {"kind": "null_content"}})[0] == Reply(kind="null_content")
+    assert read_config({})[0] == "A"
+    answers, _ = read_config({"choices": ["A", "B"]})
+    asked: list[Messages] = [[{"role": "user", "content": str(number)}] for number in range(50)]
+    said = [find_reply(answers, one).text for one in asked]
+    assert set(said) == {"A", "B"}
+    assert said == [answer_by_hash(["A", "B"])(one) for one in asked]
+
+
+@pytest.mark.parametrize(
+    ("config", "match"),
+    [
+        ({"latency": 1}, "unknown"),
+        ({"answers": {"kind": "odd"}}, "unknown"),
+        ({"batch_outcome": "odd"}, "unknown"),
+        ({"faults": {"oops": 0.1}}, "unknown fault"),
+        ({"faults": {"200": 0.1}}, "unknown fault"),
+        ({"faults": {"500": 0.7, "429": 0.4}}, "shares of faults"),
+        ({"faults": {"500": -1}}, "shares of faults"),
+    ],
+)
+def test_wrong_config_is_refused(config: dict[str, object], match: str) -> None:
+    """Unknown settings, kinds and faults are errors that name what there is; so are shares that are none."""
+    with pytest.raises(ValueError, match=match):
+        read_config(config)
+
+
+def test_page_names_everything() -> None:
+    """Every kind, fault, setting and count has its line on the page, and faults say the same there."""
+    page = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]*`) \| ([^|]*) \|", page, flags=re.MULTILINE)
+    named = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
+    counts = {field.name for field in dataclasses.fields(Asked) if not field.name.startswith("_")}
+    assert {*KINDS, *(field.name for field in dataclasses.fields(Behaviour)), *counts} - named == set()
+    assert all(f"| `{name}` | {text} |" in page for name, text in FAULTS.items())

@@ -6,8 +6,9 @@ import base64
 import gzip
 import hashlib
 import json
+import pickle
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -17,7 +18,15 @@ import pytest
 
 from answerkey.errors import RunError
 from answerkey.reports import html, samples
-from answerkey.reports.html import build_page, select_rows, write_content, write_json, write_report
+from answerkey.reports.html import (
+    build_page,
+    describe_comparison,
+    list_compared,
+    select_rows,
+    write_content,
+    write_json,
+    write_report,
+)
 from answerkey.runs import Run, load_run
 
 from .conftest import SCORER, MakeRun, list_rows, lose_dataset, open_table, write_lines
@@ -62,6 +71,17 @@ def read_column(column: Any) -> list[Any]:  # noqa: ANN401 - a list, or numbers 
     return [None if code is None or code < 0 else column["names"][code] for code in column["codes"]]
 
 
+class Elsewhere:
+    """Carries out what is sent to other processes; function and rows go there, and come back, pickled."""
+
+    def map(self, function: object, parts: Sequence[object], *, spread: str) -> Iterator[object]:
+        """Yield what the function makes of each part."""
+        assert spread == "processes"
+        for part in parts:
+            sent, rows = pickle.loads(pickle.dumps((function, part)))  # noqa: S301 - our own
+            yield pickle.loads(pickle.dumps(sent(rows)))  # noqa: S301 - our own
+
+
 def test_a_report_says_what_the_viewer_says(
     make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +99,7 @@ def test_a_report_says_what_the_viewer_says(
     assert columns.keys() == rows[0].keys()
     monkeypatch.setattr(html, "WORKER_ROWS", 0)
     monkeypatch.setattr(html, "TOGETHER", 200)
+    monkeypatch.setattr(html, "open_engine", Elsewhere)
     spread = report_on([run], tmp_path / "spread.html")
     assert spread | {"ak-overview": None} == blocks | {"ak-overview": None}
 
@@ -318,3 +339,84 @@ def test_of_flips_it_is_said_how_many_were_looked_at(
     many = [{"question": "q", "answer": "A", "completion": "The answer is A."}] * 100
     _, sentence = select_rows(open_table(make_run(rows=many)), 40)
     assert "10 of 50 flipped between rules (of 50 that were looked at)" in str(sentence)
+
+
+# ── several runs compared ───────────────────────────────────────────────────────────────────────────────────
+
+
+def describe(*runs: Run, baseline: str | None = None, common: bool = False) -> dict[str, Any]:
+    """Return the comparison of runs that are called r0, r1 and so on."""
+    named = {f"r{number}": run for number, run in enumerate(runs)}
+    tables = {name: {"quiz": open_table(run)} for name, run in named.items()}
+    return describe_comparison(named, tables, baseline=baseline, common=common)
+
+
+def test_a_pair_has_all_that_a_page_shows(make_run: MakeRun) -> None:
+    """Difference with interval and test, a sentence, categories, flips with their places."""
+    found = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))
+    assert found["notices"] == ["the datasets of `a` and `b` differ, though samples and truths are the same"]
+    assert found["refused"] is None
+    (task,) = found["tasks"]
+    assert [task[name] for name in ("key", "samples", "is_share")] == ["quiz", 5, True]
+    told = [(run["id"], run["label"], run["mean"], run["n"]) for run in task["runs"]]
+    assert told == [("r0", "a", 0.2, 5), ("r1", "b", 0.4, 5)]
+    (pair,) = task["pairs"]
+    assert set(pair) == {
+        "first", "second", "difference", "interval", "p", "p_adjusted", "test", "is_significant",
+        "first_only", "second_only", "left_out", "sentence", "categories", "flips", "flips_total",
+    }  # fmt: skip
+    assert (pair["first"], pair["second"], pair["difference"]) == ("r0", "r1", -0.2)
+    assert (pair["first_only"], pair["second_only"], pair["flips_total"]) == (1, 2, 3)
+    assert pair["test"] == "McNemar's exact test"
+    assert pair["sentence"].startswith("a is 20.00 points worse than b on 5 samples, 95 % interval [")
+    assert pair["sentence"].endswith("]: that may be chance (p = 1.00000).")
+    assert pair["flips"] == [
+        {"id": "000001", "p": {"r0": 0, "r1": 0}, "side": "first"},
+        {"id": "000002", "p": {"r0": 1, "r1": 1}, "side": "second"},
+        {"id": "000005", "p": {"r0": 4, "r1": 4}, "side": "second"},
+    ]
+    assert [one["label"] for one in pair["categories"]] == ["(none)", "mathematics", "nature"]
+
+
+def test_a_baseline_is_held_against_all_others(make_run: MakeRun) -> None:
+    """There is a pair for each other run, and its second is the baseline."""
+    runs = make_run("a"), make_run("b"), make_run("c", list_rows(q0="B"))
+    found = describe(*runs, baseline="r1")
+    pairs = [(pair["first"], pair["second"]) for pair in found["tasks"][0]["pairs"]]
+    assert pairs == [("r0", "r1"), ("r2", "r1")]
+    assert [run["id"] for run in found["tasks"][0]["runs"]] == ["r0", "r2", "r1"]
+
+
+def test_runs_that_are_equal_are_as_good_as_each_other(make_run: MakeRun) -> None:
+    """No difference, no flips, and a sentence that says so."""
+    (pair,) = describe(make_run("a"), make_run("b"))["tasks"][0]["pairs"]
+    assert (pair["difference"], pair["flips"], pair["flips_total"]) == (0.0, [], 0)
+    assert pair["sentence"].startswith("a is as good as b on 5 samples")
+
+
+def test_runs_on_other_samples_are_refused_with_the_reason(make_run: MakeRun) -> None:
+    """The page says why there is no comparison; `common` compares what both have."""
+    runs = make_run("a"), make_run("b", list_rows()[:3])
+    found = describe(*runs)
+    assert found["tasks"] == []
+    assert "2 samples of `a` are not in `b`" in found["refused"]
+    assert "--common" in found["refused"]
+    assert describe(*runs, common=True)["tasks"][0]["samples"] == 3
+
+
+def test_flips_that_are_too_many_are_listed_from_both_sides(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their total says how many there are."""
+    monkeypatch.setattr(html, "MOST_FLIPS", 2)
+    (pair,) = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B", q4="B")))["tasks"][0]["pairs"]
+    assert [one["side"] for one in pair["flips"]] == ["first", "second"]
+    assert pair["flips_total"] == 3
+
+
+def test_listed_flips_are_known_by_position(make_run: MakeRun) -> None:
+    """What a report must embed so that flips can be looked at."""
+    found = describe(make_run("a"), make_run("b", list_rows(q0="B", q1="B")))
+    assert list_compared(found, "r0", 0) == [0, 1]
+    assert list_compared(found, "r0", 1) == []
+    assert list_compared(None, "r0", 0) == []

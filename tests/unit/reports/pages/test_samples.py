@@ -216,8 +216,8 @@ def test_orders_of_options_are_rows(tmp_path: Path, make_run: MakeRun) -> None:
 def test_a_sample_is_shown_with_all_there_is(small: Run) -> None:
     """Row, question, choices, completion with the deciding passage, verdict and why."""
     sample = open_table(small).describe(0)
-    about = [sample[name] for name in ("p", "id", "trial", "where", "prompt", "span", "missing", "note")]
-    assert about == [0, "000001", None, "rows.jsonl:1", None, [0, 1], None, None]
+    about = [sample[name] for name in ("p", "id", "trial", "where", "prompt", "span", "missing")]
+    assert about == [0, "000001", None, "rows.jsonl:1", None, [0, 1], None]
     assert sample["fields"][1] == {"name": "options", "text": '["four", "five", "six"]'}
     assert sample["question"] == "Two plus two?"
     assert sample["choices"][0] == {"label": "A", "text": "four", "is_truth": True, "is_predicted": True}

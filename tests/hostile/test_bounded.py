@@ -1,4 +1,4 @@
-"""Why tame templates may be rendered in our own process: even the worst of them are soon done there."""
+"""Why bounded templates may be rendered in our own process: even the worst of them are soon done there."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ TURNS = (9999, 1400, 250, 30)
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_the_worst_of_the_tame_is_soon_done(body: str) -> None:
+def test_the_worst_of_the_bounded_is_soon_done(body: str) -> None:
     """In some tenths of a second of computing, however often it asks for the whole of the largest row."""
     for turns in TURNS:
         source = f"{{% for i in range({turns}) %}}{body}{{% endfor %}}"
         recipe = Template.compile(source)._programs[0].recipe
-        assert recipe.is_tame
+        assert recipe.is_bounded
         started = time.process_time()
         list(recipe.render(Rows({"sample": ROW}), FEW_STEPS))
         assert time.process_time() - started < 5

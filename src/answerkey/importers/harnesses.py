@@ -1,0 +1,440 @@
+"""lm-evaluation-harness and lighteval: the samples of a run by task, alone, in its folder, or in an archive.
+
+Of several runs in a folder the newest is taken. Tasks by log-probability have no replies: there the likeliest
+choice stands for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from answerkey.datasets import questions as ask
+from answerkey.datasets.rows import iterate_blocks
+from answerkey.datasets.tables import load_table
+from answerkey.errors import listing
+from answerkey.importers import prompts
+from answerkey.importers.logs import (
+    DamagedError,
+    Json,
+    KnownReader,
+    Log,
+    LogFile,
+    Record,
+    Row,
+    Verdict,
+    parse_json,
+)
+from answerkey.models.responses import read_message, to_json_values
+from answerkey.types import Completion
+
+_TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"
+#: Minus infinity, which no JSON has, as a log-probability of no probability either.
+_IMPOSSIBLE = -1e30
+
+
+def choose_newest(log: Log, pattern: re.Pattern[str], wanted: str, option: str) -> list[tuple[str, LogFile]]:
+    """Return the files of the newest run by task; a file of any name, when it is all there is.
+
+    The pattern has the groups `task` and `time`. A folder without such files is an error that names what is
+    `wanted` and the option by which the tool writes it.
+    """
+    found: dict[str, tuple[str, LogFile]] = {}
+    older = 0
+    for file in log.files():
+        match = pattern.fullmatch(file.name)
+        if match is not None:
+            known = found.get(match["task"])
+            older += known is not None
+            if known is None or known[0] < (match["time"] or ""):
+                found[match["task"]] = (match["time"] or "", file)
+    if older:
+        log.notice(f"{older} files of earlier runs are left aside", "name one file, or one folder of a run")
+    if found:
+        return [(task, file) for task, (_, file) in sorted(found.items())]
+    if log.path.is_file():
+        return [(file.stem, file) for file in log.files()][:1]
+    raise log.make_error("E201", f"the folder `{log.path}` holds no file `{wanted}`", option)
+
+
+class TaskRows:
+    """The rows of one task. The first of them decide which metric and which filter are looked at.
+
+    Several replies to a question were judged together; their verdict is shown with the first.
+    """
+
+    def __init__(self, log: Log, name: str, *, is_only: bool) -> None:
+        self.log, self.name = log, name
+        self.category = None if is_only else name
+        self.metric = log.options.score
+        self.repeats = 1
+
+    def list_trials(
+        self, sample_id: str, question: ask.Question, replies: list[Completion], verdict: Verdict
+    ) -> list[Record]:
+        """Return a record for each reply to a question."""
+        self.repeats = max(self.repeats, len(replies))
+        return prompts.list_trials(sample_id, question, replies, verdict)
+
+    def add_notices(self) -> None:
+        """Tell what was judged together."""
+        if self.repeats > 1:
+            self.log.notice(
+                f"task `{self.name}`: each question was asked {self.repeats} times and judged once; "
+                "the verdict is that of the first trial"
+            )
+
+
+# ── lm-evaluation-harness ───────────────────────────────────────────────────────────────────────────────────
+
+_RESULTS = re.compile(rf"results_{_TIME}\.json")
+#: Metrics that say whether an answer is right, the usual first.
+_METRICS = ("acc", "exact_match", "acc_norm", "em", "mc1")
+_KNOWN = frozenset({"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"})
+#: So many tasks are called by their names.
+_NAMED = 3
+_QUESTIONS = ("question", "query", "ctx", "question_stem", "input", "text", "problem", "premise")
+_OPTIONS = ("choices", "options", "endings", "mc1_targets")
+#: A row with this metric asks in half of its requests how likely the continuations are without the question.
+_HALVED_BY = "acc_mutual_info"
+#: By how much of a continuation these metrics divide its log-probability.
+_LENGTHS: dict[str, Callable[[str], int]] = {
+    "acc_norm": len,
+    "acc_bytes": lambda text: len(text.encode(errors="replace")),
+}
+#: What a filter says that found nothing.
+_INVALID = "[invalid]"
+
+
+class LmEvalReader(KnownReader):
+    """Reads `samples_<task>_<time>.jsonl` of lm-evaluation-harness.
+
+    A line is one question under one filter; the same replies come again for the next filter, and only one is
+    taken.
+    """
+
+    kind = "lm-eval"
+    title = "lm-evaluation-harness log"
+    file_name = re.compile(rf"(.*/)?samples_(?P<task>[^/]+?)_{_TIME}\.jsonl(\.gz|\.zst)?")
+    row_keys = ({"doc_id", "doc", "resps", "filtered_resps"},)
+
+    def read(self, log: Log) -> Iterator[Record]:
+        """Yield a record for each question and repeat, under one filter."""
+        hint = "lm-eval writes them with `--log_samples`"
+        files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
+        tasks, told = [task for task, _ in files], log.description
+        told.task = ", ".join(tasks) if len(tasks) <= _NAMED else f"{len(tasks)} tasks of lm-eval"
+        # The numbers of the run lie beside its samples.
+        matches = (self.file_name.fullmatch(file.name) for file in log.files())
+        times = {match["time"] for match in matches if match}
+        pattern = "results_*.json"
+        beside = log.path.rglob(pattern) if log.path.is_dir() else log.path.parent.glob(pattern)
+        results = []
+        for path in sorted(beside, reverse=True):
+            match = _RESULTS.fullmatch(path.name)
+            if match is not None and match["time"] in times and path.is_file():
+                with suppress(OSError, ValueError, DamagedError):
+                    results.append(Json(parse_json(path.read_text(encoding="utf-8"))))
+        models = [one.text(*path) for path in (("model_name",), ("config", "model")) for one in results]
+        told.model = next((name for name in models if name), None)
+        for task, file in files:
+            rows = _LmEvalRows(log, task, is_only=len(files) == 1)
+            yield from log.convert(file, log.rows(file), rows.read)
+            rows.add_notices()
+        for one in results:
+            for name, values in one.object("results").items():
+                number = Json(values).number(str(told.score))
+                if number is not None:
+                    told.reported.setdefault(str(name), number)
+
+
+class _LmEvalRows(TaskRows):
+    def __init__(self, log: Log, name: str, *, is_only: bool) -> None:
+        super().__init__(log, name, is_only=is_only)
+        metric, *chosen = (log.options.score or "").split(",")
+        self.metric = metric or None
+        self._filter: str | None = chosen[0] if chosen else None
+        self._others: dict[str, None] = {}
+
+    def read(self, row: Json) -> list[Record]:
+        """Return the records of a row: none under another filter, one for each repeat under this."""
+        under = row.text("filter") or "none"
+        self._filter = under if self._filter is None else self._filter
+        if self.metric is None:
+            stated = row.get("metrics")
+            names = [name for name in row.object() if name not in _KNOWN and not name.endswith("_hash")]
+            names = [one for one in stated if isinstance(one, str)] if isinstance(stated, list) else names
+            listed = [one for one in names if row.number(one) is not None]
+            self.metric = next((one for one in _METRICS if one in listed), listed[0] if listed else "")
+        if self.metric:
+            self.log.description.score = f"{self.metric},{self._filter}"
+        if under != self._filter:
+            self._others[under] = None
+            return []
+        number = row.text("doc_id")
+        if number is None:
+            raise DamagedError("the line has no `doc_id`")
+        question, replies, answer = _read_lm_eval(row, self.metric, self.category)
+        verdict = Verdict(row.number(self.metric), answer)
+        return self.list_trials(f"{self.name}/{number}", question, replies, verdict)
+
+    def add_notices(self) -> None:
+        """Tell which filters were passed over, too."""
+        if self._others:
+            hint = f"`--score {self.metric or 'acc'},{next(iter(self._others))}` takes another"
+            names = listing(sorted(self._others))
+            self.log.notice(f"task `{self.name}`: filter `{self._filter}` is taken; others: {names}", hint)
+        super().add_notices()
+
+
+def _read_lm_eval(
+    row: Json, metric: str, category: str | None
+) -> tuple[ask.Question, list[Completion], str | None]:
+    """Return what was asked, the replies (one for each repeat), and what the filter extracted."""
+    original, requests, logprobs = row.at("doc"), _list_requests(row), _list_logprobs(row)
+    continuations = [text for _, text in requests][: len(logprobs)]
+    options, labels = None, None
+    for name in _OPTIONS:
+        cell = original.get(name)
+        if isinstance(cell, dict) and "choices" in cell:
+            cell = {"text": cell["choices"], **cell}
+        texts, names = ask.read_option_cell(cell)
+        if texts:
+            options = tuple(text or "" for text in texts)
+            labels = ask.take_labels(names) if len(names) == len(texts) else None
+            break
+    choices = labels or (None if options is None else ask.label_options(len(options)))
+    if logprobs:
+        choices = None
+        if 1 < len(logprobs) == len(continuations):
+            if options is None or len(options) != len(continuations):
+                options, labels = tuple(text.strip() for text in continuations), None
+            choices = ask.take_labels(continuations, counting=True) or labels
+            choices = choices or ask.label_options(len(options))
+        if choices is None:
+            message = "the line has log-probabilities and no choices: this task is no multiple choice"
+            raise DamagedError(message)
+    target = row.get("target")
+    if isinstance(target, str) and target.startswith("["):
+        several = ask.read_texts(target)
+        target = several[0] if several and len(several) == 1 else target
+    if isinstance(target, list):
+        target = target[0] if len(target) == 1 else str(target)
+    truth = ask.find_label(target, choices, options, by_index=bool(logprobs))
+    question = ask.Question(
+        question=original.any_text(*_QUESTIONS) or (requests[0][0] if requests else None),
+        choices=choices,
+        options=options,
+        truth=truth or (None if target is None else str(target).strip()),
+        category=category or original.any_text("subject", "category", "subset", "topic", "domain"),
+        original=original.object(),
+    )
+    prompt = prompts.parse_chat(requests[0][0]) if requests else None
+    if logprobs and choices:
+        # A continuation is a choice after a space.
+        measure = _LENGTHS.get(metric)
+        lengths = [max(1, measure(text.removeprefix(" "))) if measure else 1 for text in continuations]
+        shares = [one / length for one, length in zip(logprobs, lengths, strict=True)]
+        said = prompts.rank_choices(choices, continuations, logprobs, prompt, by=shares)
+        return question, [said], said.text
+    replies = [read_message(text) for text in _take_first(row.get("resps"), [])]
+    if not replies:
+        raise DamagedError("the line has no reply in `resps`")
+    read = _take_first(row.get("filtered_resps"), [None])[0]
+    text = ask.write_cell(read)
+    answer = None if text == _INVALID else ask.find_label(read, choices, options) or text
+    return question, [Completion(one.text, one.status, prompt) for one in replies], answer
+
+
+def _take_first(listed: object, empty: list[object]) -> list[object]:
+    """Return the first of a list of lists; of a plain list, its first alone; `empty` of an empty one."""
+    first = listed[0] if isinstance(listed, list) and listed else listed
+    return first if isinstance(first, list) and first else empty if isinstance(first, list) else [first]
+
+
+def _list_requests(row: Json) -> list[tuple[str, str]]:
+    """Return prompt and continuation of each request; what is no text is empty."""
+
+    def read(value: object) -> str:
+        value = value[0] if isinstance(value, list) and value else value
+        return value if isinstance(value, str) else ""
+
+    if arguments := row.object("arguments"):
+        pairs = [(Json(one).get("arg_0"), Json(one).get("arg_1")) for one in arguments.values()]
+    else:
+        lists = [one.value for one in row.list("arguments")]
+        pairs = [(*one, None)[:2] for one in lists if isinstance(one, list) and one]
+    return [(read(first), read(second)) for first, second in pairs]
+
+
+def _list_logprobs(row: Json) -> list[float]:
+    """Return the log-probability of each continuation; none for a task that generates.
+
+    Each is logged with whether it was the greedy choice.
+    """
+    found: list[float] = []
+    for one in row.list("filtered_resps"):
+        pair = one.value
+        if not isinstance(pair, list) or len(pair) != 2 or str(pair[1]) not in {"True", "False"}:  # noqa: PLR2004 - a pair
+            return []
+        number = Json(pair[0]).number()
+        if number is None and str(pair[0]) not in {"-inf", "-Infinity"}:
+            return []
+        found.append(_IMPOSSIBLE if number is None else number)
+    return found[: len(found) // 2] if _HALVED_BY in row.object() and len(found) % 2 == 0 else found
+
+
+# ── lighteval ───────────────────────────────────────────────────────────────────────────────────────────────
+
+_LIGHTEVAL_METRICS = (
+    *("acc", "loglikelihood_acc", "exact_match", "extractive_match", "em", "acc_norm", "qem", "pem"),
+)
+_COLUMNS = frozenset({"doc", "metric", "model_response"})
+_OLD_COLUMNS = frozenset({"predictions", "full_prompt"})
+_BLOCK = 2_048
+_FEWEST = 2
+
+
+class LightevalReader(KnownReader):
+    """Reads `details_<task>|<shots>_<time>.parquet` of lighteval.
+
+    Its columns are `doc`, `metric` and `model_response`; older releases had the same as flat columns.
+    """
+
+    kind = "lighteval"
+    title = "lighteval details"
+    file_name = re.compile(rf"(.*/)?details_(?P<task>[^/]+?)(_{_TIME})?\.parquet")
+
+    def read(self, log: Log) -> Iterator[Record]:
+        """Yield a record for each question and each of its replies."""
+        hint = "lighteval writes them with `--save-details`"
+        files = choose_newest(log, self.file_name, "details_*.parquet", hint)
+        log.name_task([task for task, _ in files], "tasks of lighteval")
+        # The model is what the folders between `details` and the time are called.
+        parts = Path(files[0][1].file).parts
+        if "details" in parts:
+            last = len(parts) - parts[::-1].index("details")
+            log.description.model = "/".join(parts[last:-2]) or None
+        for task, file in files:
+            rows = TaskRows(log, task, is_only=len(files) == 1)
+            yield from log.convert(file, _iterate_details(log, file), partial(_read_details, rows))
+            rows.add_notices()
+
+
+def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
+    """Yield the rows of a Parquet file with their numbers from 1 on; a part of them is in memory."""
+    path = Path(file.file)
+    if not path.is_file():
+        log.mark_broken("Parquet cannot be read inside an archive: unpack it first", file.place())
+        return
+    with log.guard(file):
+        rows = load_table(path, by_trial=True).rows
+        if not any(set(rows.columns) >= form for form in (_COLUMNS, _OLD_COLUMNS)):
+            message = "it has neither the columns `doc`, `metric` and `model_response` nor older ones"
+            raise DamagedError(message)
+        number = 0
+        for _, block in iterate_blocks(rows, size=_BLOCK):
+            for row in block.rows():
+                log.seen += 1
+                number += 1
+                yield Json(dict(row), number)
+
+
+def _read_details(task: TaskRows, row: Json) -> list[Record]:
+    """Return the records of a row."""
+    doc, metrics, said = _split(row.object())
+    if task.metric is None:
+        names = list(metrics.object())
+        numbers = (one for one in names if metrics.number(one) is not None)
+        task.metric = next((one for one in _LIGHTEVAL_METRICS if one in names), None) or next(numbers, "")
+    task.log.description.score = task.metric or None
+    prompt = prompts.read_messages(said.get("input"))
+    asked = doc.text("query") or None
+    if not asked and prompt and isinstance(prompt[-1]["content"], str):
+        asked = prompt[-1]["content"]
+    # Choices that are labels themselves leave the options to the prompt.
+    texts, shown = ask.read_texts(doc.get("choices")) or (), prompts.find_shown(asked)
+    choices, options = ask.take_labels(texts), shown.options
+    if len(texts) < _FEWEST:
+        choices = shown.choices
+    elif choices is None:
+        choices, options = ask.label_options(len(texts)), tuple(text.strip() for text in texts)
+    elif shown.choices != choices:
+        options = None
+    given = doc.get("gold_index")
+    truths = []
+    for place in given if isinstance(given, list) else [given]:
+        if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < len(texts):
+            text = texts[place].strip()
+            label = choices[place] if choices and len(choices) == len(texts) else None
+            truths.append(label or ask.find_label(text, choices, options) or text)
+    if not truths:
+        gold = ask.read_texts(doc.get("gold")) or (doc.text("gold") or "",)
+        truths = [ask.find_label(one.strip(), choices, options) or one.strip() for one in gold]
+    kept = {name: doc.get(name) for name in ("id", "task_name", "specific", "num_samples")}
+    question = ask.Question(
+        question=asked,
+        choices=choices,
+        options=options,
+        truth=",".join(truths) or None,
+        category=task.category,
+        original={name: value for name, value in kept.items() if value is not None},
+    )
+    listed = said.get("text")
+    replies = listed if isinstance(listed, list) else [listed] if isinstance(listed, str) else []
+    if replies:
+        completions = [
+            Completion(one.text, one.status, prompt, reasoning=_pick_text(said, "reasonings", place))
+            for place, one in enumerate(map(read_message, replies))
+        ]
+        read = _pick_text(said, "text_post_processed", 0)
+        answer = None if read is None else ask.find_label(read, choices, options) or read.strip()
+    else:
+        found = [one.number() for one in said.list("logprobs")]
+        logprobs = [_IMPOSSIBLE if one is None else one for one in found]
+        if choices is None or not logprobs or not len(logprobs) == len(choices) == len(texts):
+            raise DamagedError("the row has neither a reply nor a log-probability of each choice")
+        completions = [prompts.rank_choices(choices, texts, logprobs, prompt)]
+        answer = completions[0].text
+    identity = doc.text("id") or str((row.line or 0) - 1)
+    name = identity if task.category is None else f"{task.category}/{identity}"
+    return task.list_trials(name, question, completions, Verdict(metrics.number(task.metric), answer))
+
+
+def _split(row: Row) -> tuple[Json, Json, Json]:
+    """Return what was asked, the metrics and what was said, also of a row of an older release."""
+    if "doc" in row:
+        return _unpack(row["doc"]), _unpack(row.get("metric")), _unpack(row.get("model_response"))
+    doc = {
+        "query": row.get("example") or row.get("full_prompt"),
+        "choices": row.get("choices"),
+        "gold_index": row.get("gold_index", _unpack(row.get("specifics")).get("gold_index")),
+        "gold": row.get("gold"),
+    }
+    replies = _unpack(row.get("predictions")).value
+    listed = replies if isinstance(replies, list) else [replies]
+    # A log-probability stands alone, or before whether it was the greedy choice.
+    firsts = [one[0] if isinstance(one, list | tuple) and one else one for one in listed]
+    numbers = [None if isinstance(one, str) else Json(one).number() for one in firsts]
+    said: Row = {"input": row.get("full_prompt")}
+    if len(listed) >= _FEWEST and all(number is not None for number in numbers):
+        said["logprobs"] = numbers
+    else:
+        said["text"] = listed
+    return Json(doc), _unpack(row.get("metrics")), Json(said)
+
+
+def _unpack(value: object) -> Json:
+    """Return a cell as plain values; a list may be its JSON text."""
+    if isinstance(value, str) and value.startswith("[") and (found := ask.read_texts(value)) is not None:
+        return Json(list(found))
+    return Json(to_json_values(value) if isinstance(value, Mapping) else value)
+
+
+def _pick_text(said: Json, name: str, place: int) -> str | None:
+    """Return the text in a place of a list; None for none, or an empty one."""
+    found = next((one.value for one in said.list(name)[place:]), None)
+    return found if isinstance(found, str) and found else None

@@ -1,0 +1,128 @@
+"""Laws of questions in tables: labels, lists in cells, and columns by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from answerkey.datasets.questions import (
+    find_columns,
+    find_label,
+    label_options,
+    read_option_cell,
+    read_texts,
+    take_labels,
+)
+
+ABCD = ("A", "B", "C", "D")
+TEXTS = ("Paris", "Lyon", "Nice", "Lyon")
+
+
+def test_options_without_labels_get_letters_then_digits() -> None:
+    """As other tools go on after Z; none are left for a great many options."""
+    assert label_options(4) == ABCD
+    assert label_options(28) == (*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "1", "2")
+    assert (label_options(0), label_options(62)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "counting"),
+    [
+        ([" A", " B"], ("A", "B"), ("A", "B")),
+        (["1", "2"], ("1", "2"), ("1", "2")),
+        (["0", "4", "2"], ("0", "4", "2"), None),
+        (["B", "A"], ("B", "A"), None),
+        (["A", "A"], None, None),
+        (["yes", "no"], None, None),
+        ([], None, None),
+    ],
+)
+def test_texts_are_labels_when_they_are_distinct_characters(
+    texts: list[str], labels: object, counting: object
+) -> None:
+    """White space around them does not count; what does not count up may be options: those of a sum."""
+    assert (take_labels(texts), take_labels(texts, counting=True)) == (labels, counting)
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        *(("B", "B"), (" B ", "B"), ("(B)", "B"), ("**B**.", "B"), ("Paris", "A"), ("Lyon", None)),
+        *((2, "C"), ("2", "C"), (2.0, "C"), (2.5, None), (4, None), (-1, None)),
+        *(("E", None), ("[invalid]", None), (True, None), (None, None), ("", None)),
+    ],
+)
+def test_a_label_is_found_by_itself_its_place_or_its_text(value: object, label: str | None) -> None:
+    """An option's text counts when no other option has it."""
+    assert find_label(value, ABCD, TEXTS) == label
+
+
+def test_a_number_is_a_label_before_it_is_a_place() -> None:
+    """Unless places are meant; without choices a value stays what it is."""
+    numbers = ("1", "2", "3")
+    assert (find_label("1", numbers, None), find_label("1", numbers, None, by_index=True)) == ("1", "2")
+    assert find_label("3", numbers, None, by_index=True) == "3"
+    assert find_label("A", None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "texts", "labels"),
+    [
+        (["x", "y"], ["x", "y"], []),
+        ('["x", "y"]', ["x", "y"], []),
+        ("['x', 'y']", ["x", "y"], []),
+        ([1, 2.5, None], ["1", "2.5", None], []),
+        ([{"text": "x", "label": "A"}, {"text": "y", "label": "B"}], ["x", "y"], ["A", "B"]),
+        ({"text": ["x", "y"], "label": ["1", "2"]}, ["x", "y"], ["1", "2"]),
+        ({"A": "x", "B": "y", "C": None}, ["x", "y"], ["A", "B"]),
+        ('{"A": "x", "B": "y"}', ["x", "y"], ["A", "B"]),
+        ("no list", None, []),
+        ("[", None, []),
+        ({"a": []}, None, []),
+        (7, None, []),
+        (None, None, []),
+    ],
+)
+def test_options_are_read_in_every_spelling(cell: object, texts: object, labels: list[str]) -> None:
+    """Lists, texts of lists, lists of mappings and mappings of both kinds are options."""
+    assert read_option_cell(cell) == (texts, labels)
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        *((["a", 1], ("a", "1")), ('["a", "b"]', ("a", "b")), ("['a', 'b']", ("a", "b"))),
+        *(({"A": "a", "B": "b"}, ("a", "b")), ("a, b", None), ("[", None)),
+        *(([], None), ([["a"]], None), (None, None)),
+    ],
+)
+def test_lists_of_texts_are_read_from_lists_and_their_texts(value: object, texts: object) -> None:
+    """JSON, a Python literal, or the values of a mapping."""
+    assert read_texts(value) == texts
+
+
+@pytest.mark.parametrize(
+    ("row", "choices", "options"),
+    [
+        ({"choices": {"text": ["x", "y"], "label": ["1", "2"]}}, ("1", "2"), ("x", "y")),
+        ({"options": {"A": "x", "B": "y"}}, ("A", "B"), ("x", "y")),
+        ({"options": "['x', 'yy']"}, ("A", "B"), ("x", "yy")),
+        ({"options": ["x", "yy"], "labels": ["p", "q"]}, ("p", "q"), ("x", "yy")),
+        ({"options": ["x", "yy"], "choices": ["p", "q"]}, ("p", "q"), ("x", "yy")),
+        ({"choices": ["A", "B"]}, ("A", "B"), None),
+        ({"choice1": "x", "choice2": "yy"}, ("A", "B"), ("x", "yy")),
+        ({"option_a": "x", "option_b": "yy"}, ("A", "B"), ("x", "yy")),
+        ({"A": "x", "B": "yy", "C": ""}, ("A", "B"), ("x", "yy")),
+        ({}, None, None),
+    ],
+)
+def test_a_question_is_read_from_columns_of_any_usual_name(
+    row: dict[str, Any], choices: tuple[str, ...] | None, options: object
+) -> None:
+    """Labels that a table states are kept; the truth is a label, and what is no part of it stays aside."""
+    truth = choices[1] if choices else "B"
+    whole = {"Question": "q", "answer": truth, "subject": "maps", "note": 1, **row}
+    found = find_columns(tuple(whole)).read_question(whole)
+    assert (found.question, found.choices, found.options, found.truth) == ("q", choices, options, truth)
+    assert (found.category, found.original) == ("maps", {"note": 1})

@@ -1,0 +1,254 @@
+"""Logs of lm-evaluation-harness and of lighteval."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+if TYPE_CHECKING:
+    from tests.unit.importers.conftest import Desk
+
+STAMP = "2026-01-31T12-00-00.123456"
+MAPS = f"samples_maps_{STAMP}.jsonl"
+ROW: dict[str, Any] = {"question": "Which?", "choices": ["Paris", "Lyon"], "answer": 1, "subject": "maps"}
+
+
+def generated(number: int = 0, text: str = "B.", read: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a line of a task that generates."""
+    return {
+        "doc_id": number,
+        "doc": ROW,
+        "target": "B",
+        "arguments": {"gen_args_0": {"arg_0": "Which?\nAnswer:", "arg_1": {"until": ["\n"]}}},
+        "resps": [[text]],
+        "filtered_resps": [read],
+        "filter": "none",
+        "metrics": ["exact_match"],
+        "doc_hash": "x",
+        "exact_match": float(read == "B"),
+        **fields,
+    }
+
+
+def ranked(*logprobs: str, texts: tuple[str, ...] = (" Paris", " Lyon"), **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a line of a task by log-probability."""
+    found = [[one, "False"] for one in logprobs or ("-1.5", "-0.5")]
+    return {
+        "doc_id": 0,
+        "doc": ROW,
+        "target": "1",
+        "arguments": {f"gen_args_{at}": {"arg_0": "Which?", "arg_1": text} for at, text in enumerate(texts)},
+        "resps": [[one] for one in found],
+        "filtered_resps": found,
+        "filter": "none",
+        "metrics": ["acc", "acc_norm"],
+        "acc": 1.0,
+        "acc_norm": 0.0,
+        **fields,
+    }
+
+
+def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
+    """The row is what was asked, the reply is scored anew, and their verdict comes along."""
+    found = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
+    told = found.description
+    assert (found.kind, found.samples, told.task, told.score) == ("lm-eval", 2, "maps", "exact_match,none")
+    assert desk.asked()[0] == {
+        "sample_id": "maps/0",
+        "question": "Which?",
+        "options": ["Paris", "Lyon"],
+        "choices": ["A", "B"],
+        "answer": "B",
+        "category": "maps",
+        "original": json.dumps(ROW),
+    }
+    assert desk.said()[1] == {
+        "sample_id": "maps/7",
+        "completion": "(A)",
+        "completion_status": "OK",
+        "their_score": 0.0,
+        "their_answer": "A",
+        "prompt": '[{"role": "user", "content": "Which?\\nAnswer:"}]',
+    }
+    assert desk.bring(desk.lines("any name.jsonl", [generated()])).kind == "lm-eval"
+
+
+def test_the_likeliest_choice_stands_for_a_reply(desk: Desk) -> None:
+    """Log-probabilities are texts there; the task gets a scorer that reads them, too."""
+    found = desk.bring(desk.lines(MAPS, [ranked(), ranked("-0.5", "-inf", doc_id=1)]))
+    assert found.description.score == "acc,none"
+    assert desk.said("completion", "their_answer") == [("B", "B"), ("A", "A")]
+    assert json.loads(desk.said("logprobs")[0]) == {
+        "ranking": [
+            {"continuation": " Paris", "logprob": -1.5, "bytes": 6},
+            {"continuation": " Lyon", "logprob": -0.5, "bytes": 5},
+        ]
+    }
+    assert "type: choice_probabilities" in desk.text("task.yaml")
+
+
+@pytest.mark.parametrize(
+    ("texts", "row", "choices"),
+    [
+        ((" A", " B"), ROW, ["A", "B"]),
+        ((" x", " yy"), {"question": "?"}, ["A", "B"]),
+        ((" x", " yy"), {"choices": {"text": ["x", "yy"], "label": ["1", "2"]}}, ["1", "2"]),
+        ((" x", " yy"), {"mc1_targets": {"choices": ["x", "yy"], "labels": [1, 0]}}, ["A", "B"]),
+    ],
+)
+def test_labels_are_continuations_then_the_rows_own_then_letters(
+    desk: Desk, texts: tuple[str, ...], row: dict[str, Any], choices: list[str]
+) -> None:
+    """The truth is a place among them."""
+    desk.bring(desk.lines(MAPS, [ranked(texts=texts, doc=row)]))
+    assert desk.asked("choices", "answer") == [(choices, choices[1])]
+
+
+def test_choices_are_ranked_as_their_metric_ranks_them(desk: Desk) -> None:
+    """By length where it is normalised; without the half that leaves out the question (`acc_mutual_info`)."""
+    log = desk.lines(MAPS, [ranked("-6", "-4.5", texts=(" Paris", " Lyo"))])
+    desk.bring(log)
+    assert desk.said("completion") == ["B"]
+    desk.bring(log, score="acc_norm")
+    assert desk.said("completion", "their_score") == [("A", 0.0)]
+    texts = (" xx", " yy", " xx", " yy")
+    desk.bring(desk.lines(MAPS, [ranked("-1", "-2", "-0.1", "-0.2", texts=texts, acc_mutual_info=1.0)]))
+    assert (desk.asked("choices"), desk.said("completion")) == ([["A", "B"]], ["A"])
+
+
+def test_one_filter_is_taken_and_the_others_are_told(desk: Desk) -> None:
+    """The first, unless the caller names another with its metric."""
+    log = desk.lines(MAPS, [generated(filter="strict", read="[invalid]"), generated(filter="loose")])
+    found = desk.bring(log)
+    assert (found.samples, found.description.score) == (1, "exact_match,strict")
+    assert desk.said("their_score") == [0.0]
+    assert "their_answer" not in desk.said()[0]
+    assert "filter `strict` is taken; others: `loose`" in found.notices[0].message
+    assert desk.bring(log, score="exact_match,loose").description.score == "exact_match,loose"
+    assert desk.said("their_answer") == ["B"]
+
+
+def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
+    """Each task is a category; of an earlier run in the same folder nothing is taken."""
+    folder = "logs/some__model"
+    desk.lines(f"{folder}/samples_one_{STAMP}.jsonl", [generated()])
+    desk.lines(f"{folder}/samples_two_{STAMP}.jsonl", [generated()])
+    desk.lines(f"{folder}/samples_one_2025-01-31T12-00-00.1.jsonl", [generated(text="old")])
+    numbers = {"results": {"one": {"exact_match,none": 1.0}}, "model_name": "some/model"}
+    desk.json(f"{folder}/results_{STAMP}.json", numbers)
+    found = desk.bring(desk.folder / "logs")
+    told = found.description
+    assert (told.task, told.model, told.reported) == ("one, two", "some/model", {"one": 1.0})
+    assert desk.asked("sample_id", "category") == [("one/0", "one"), ("two/0", "two")]
+    assert "1 files of earlier runs are left aside" in found.notices[0].message
+
+
+def test_repeats_are_trials_and_judged_once(desk: Desk) -> None:
+    """The verdict stands with the first."""
+    found = desk.bring(desk.lines(MAPS, [generated(resps=[["B", "A", "B"]])]))
+    assert (found.samples, found.num_trials, found.judged) == (1, 3, 1)
+    assert desk.said("their_score") == [1.0, None, None]
+    found = desk.bring(write(desk, [details(said={"text": ["A", "B"]})]))
+    assert desk.said("their_score") == [1.0, None]
+    assert "judged once" in found.notices[0].message
+
+
+def test_older_logs_keep_arguments_as_lists_and_chats_as_texts(desk: Desk) -> None:
+    """Both are prompts."""
+    chat = '[{"role": "user", "content": "Which?"}]'
+    rows = [
+        generated(0, arguments=[["Old prompt", {"until": []}]]),
+        generated(1, arguments={"gen_args_0": {"arg_0": [chat], "arg_1": {}}}),
+    ]
+    desk.bring(desk.lines(MAPS, rows))
+    assert [json.loads(one)[0]["content"] for one in desk.said("prompt")] == ["Old prompt", "Which?"]
+
+
+def test_a_task_without_choices_is_compared_as_text(desk: Desk) -> None:
+    """Its truth is a text, and the import says so."""
+    row = generated(doc={"question": "2 + 2?"}, target="4", resps=[["4"]], filtered_resps=["4"])
+    found = desk.bring(desk.lines(MAPS, [row]))
+    assert "the log lists no choices: replies are compared as texts" in found.notices[0].message
+    assert "type: string_equals\n" in desk.text("task.yaml")
+
+
+def test_what_cannot_be_imported_is_named(desk: Desk) -> None:
+    """A torn line by its number, and left out if it may be; one log-probability chooses nothing."""
+    log = desk.lines(MAPS, [generated(), generated(1)])
+    log.write_bytes(log.read_bytes()[:-40])
+    error = desk.refuse("not valid JSON", log)
+    assert error.where is not None
+    assert error.where.line == 2
+    assert desk.bring(log, allow_failed="1").samples == 1
+    desk.refuse("this task is no multiple choice", desk.lines(MAPS, [ranked("-3.5", texts=(" word",))]))
+    (desk.folder / "empty").mkdir()
+    desk.refuse(r"holds no file `samples_\*.jsonl`", desk.folder / "empty", "lm-eval")
+    desk.refuse("neither a reply nor a log-probability", write(desk, [details(said={"text": []})]))
+    desk.refuse("nor older ones", write(desk, [{"a": 1}], "details_z.parquet"))
+
+
+# lighteval
+
+NAME = "details/org/model/time/details_leaderboard|arc|5_2026-01-31T10-00-00.000001.parquet"
+
+
+def details(text: str = "B", **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a row as lighteval writes it."""
+    query = "Which?\nA. one\nB. two\nAnswer:"
+    doc = {"query": query, "choices": [" A", " B"], "gold_index": 1, "id": "7", "task_name": "arc"}
+    said = {"input": "Which?", "text": [text], "text_post_processed": ["B"], "logprobs": []}
+    return {
+        "doc": doc | fields.get("doc", {}),
+        "metric": {"acc": 1.0},
+        "model_response": said | fields.get("said", {}),
+    }
+
+
+def write(desk: Desk, rows: list[dict[str, Any]], name: str = NAME) -> Path:
+    """Write a file of details."""
+    path: Path = desk.write(name, "")
+    pl.DataFrame(rows).write_parquet(path)
+    return path
+
+
+def test_a_row_of_details_is_a_question_and_a_reply(desk: Desk) -> None:
+    """Choices that are labels leave the options to the prompt; the folders name the model."""
+    log = write(desk, [details()])
+    told = desk.bring(desk.folder / "details").description
+    assert (told.task, told.score) == ("leaderboard|arc|5", "acc")
+    columns = ("sample_id", "choices", "options", "answer")
+    assert desk.asked(*columns) == [("7", ["A", "B"], ["one", "two"], "B")]
+    assert desk.said("completion", "their_score", "their_answer") == [("B", 1.0, "B")]
+    found = desk.bring(log)
+    assert (found.kind, found.description.model) == ("lighteval", "org/model")
+
+
+def test_choices_by_log_probability_are_ranked(desk: Desk) -> None:
+    """Texts of choices become options with letters."""
+    said = {"text": [], "text_post_processed": [], "logprobs": [-3.0, -1.0]}
+    desk.bring(write(desk, [details(doc={"choices": [" Rome", " Bern"], "query": "Which?"}, said=said)]))
+    assert desk.asked("options") == [["Rome", "Bern"]]
+    assert desk.said("completion", "their_answer") == [("B", "B")]
+
+
+def test_the_newest_files_of_each_task_are_read(desk: Desk) -> None:
+    """Earlier ones are counted."""
+    write(desk, [details("A")], "logs/details_arc_2026-01-01T00-00-00.parquet")
+    write(desk, [details("B")], "logs/details_arc_2026-01-02T00-00-00.parquet")
+    found = desk.bring(desk.folder / "logs")
+    assert found.notices[0].message == "1 files of earlier runs are left aside"
+    assert desk.said("completion") == ["B"]
+
+
+def test_flat_columns_of_older_releases_are_read(desk: Desk) -> None:
+    """By text, and by log-probability with whether it was the greedy choice."""
+    asked = {"full_prompt": "Which?", "choices": [" one", " two"], "gold_index": [1]}
+    old = {**asked, "metrics": {"acc": 0.0}, "predictions": ["two"]}
+    desk.bring(write(desk, [old], "details_x.parquet"))
+    assert (desk.asked("answer"), desk.said("completion")) == (["B"], ["two"])
+    desk.bring(write(desk, [old | {"predictions": [[-2.0, 0.0], [-1.0, 1.0]]}], "details_y.parquet"))
+    assert desk.said("completion") == ["B"]

@@ -7,7 +7,7 @@ import math
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
@@ -179,7 +179,7 @@ EXAMPLES: list[Metric] = [
 ]
 
 
-COLUMNS = {
+COLUMNS: dict[str, Sequence[object]] = {
     "is_correct": [1.0, 0.0, 1.0],
     "hits": [1, 0, 2],
     "misses": [0, 1, 1],

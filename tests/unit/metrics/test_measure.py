@@ -340,6 +340,13 @@ def test_clusters_may_lie_across_groups() -> None:
     columns = {"g": ["a"] * 12 + ["b"] * 12, "c": [*range(12), *range(12)]}
     value = finish(Mean("x"), scores, columns, Design(("g",), "c"))["x_mean"]
     assert value.groups[0].macro.std_error == pytest.approx(value.std_error, rel=1e-13)
+    # Clusters that lie in one group alone: of their residuals in the other there is nothing.
+    columns = {"g": list("aaabbb"), "c": list("pqrrst")}
+    macro = finish(Mean("x"), make_scores({"x": [1, 0, 0, 1, 1, 0]}), columns, Design(("g",), "c"))["x_mean"]
+    first, second = [2 / 9, -1 / 9, -1 / 9], [1 / 9, 1 / 9, -2 / 9]
+    residuals = [first[0], first[1], first[2] + second[0], second[1], second[2]]
+    expected = (5 / 4 * sum((one / 2) ** 2 for one in residuals)) ** 0.5
+    assert macro.groups[0].macro.std_error == pytest.approx(expected)
 
 
 def test_a_label_that_a_group_lacks_is_none_of_its_samples() -> None:
@@ -514,6 +521,10 @@ def test_one_sum_of_several_ratios_is_averaged_over_them() -> None:
     assert size == 3
     assert error == pytest.approx((3 / 2 * sum(one**2 for one in residuals)) ** 0.5 / 2)
     assert average_clustered_error([([Ratio(1, 1, 1)], 1)], is_corrected=True) == (None, 1)
+    two = [([Ratio(value, 1, 1)], 1) for value in (0, 1)]
+    error, size = average_clustered_error(two, is_corrected=True)
+    assert size == 2
+    assert error == pytest.approx(0.5)
     plain, _ = average_clustered_error(clusters, is_corrected=False)
     assert plain == pytest.approx(sum(one**2 for one in residuals) ** 0.5 / 2)
 

@@ -86,12 +86,14 @@ def test_no_flip_at_all_is_not_certainty() -> None:
 
 def test_clusters_widen_the_interval() -> None:
     """The error is that of cluster sums, and the test has C - 1 degrees of freedom."""
-    clusters = {str(place): [(1.0, 0.0, 1 + place % 3), (1.0, 1.0, 4)] for place in range(12)}
+    clusters = {
+        str(place): [(1.0, 0.0, 1 + place % 3), (0.0, 1.0, place % 2), (1.0, 1.0, 4)] for place in range(12)
+    }
     pairs = [pair for one in clusters.values() for pair in one]
     found = measure_difference(pairs, clusters)
     assert (found.evidence.clusters, found.evidence.p_method) == (12, "clustered_t")
     n, mean = found.n, found.value
-    residuals = [(1 + place % 3) - mean * (5 + place % 3) for place in range(12)]
+    residuals = [1 + place % 3 - place % 2 - mean * (5 + place % 3 + place % 2) for place in range(12)]
     expected = (12 / 11 * sum(one**2 for one in residuals)) ** 0.5 / n
     assert found.evidence.std_error == pytest.approx(expected, rel=1e-13)
     assert found.evidence.p == pytest.approx(2 * stats.t.sf(mean / expected, 11), rel=1e-9)
@@ -102,6 +104,12 @@ def test_few_clusters_have_an_error_and_no_interval() -> None:
     found = measure_difference([(1.0, 0.0, 3), (0.0, 0.0, 3)], {"a": [(1.0, 0.0, 3)], "b": [(0.0, 0.0, 3)]})
     assert (found.evidence.interval, found.evidence.p) == (None, None)
     assert found.evidence.interval_note == "it needs 5 clusters, there are 2"
+
+
+@pytest.mark.parametrize("pair", [(1.0, 0.5, 3), (0.5, 1.0, 3)])
+def test_values_other_than_right_and_wrong_are_no_flips(pair: tuple[float, float, int]) -> None:
+    """A half is neither, on either side."""
+    assert measure_difference([pair, (0.0, 0.0, 2)]).flips is None
 
 
 def test_holm_steps_down() -> None:

@@ -112,7 +112,7 @@ def test_failed_rows_are_counted_by_reason() -> None:
     ("values", "encoded", "expected"),
     [
         ([0.5, 1.0], [], {"x": {"n": 2, "correct": 1, "partial": 1}}),
-        ([True, 1, 0.0, "yes", None], ["is_correct"], {"x": {"n": 3, "correct": 2, "partial": 0}}),
+        ([True, False, 1, 0.0, "yes", None], ["is_correct"], {"x": {"n": 4, "correct": 2, "partial": 0}}),
         (["yes"], [], {}),
     ],
 )
@@ -193,6 +193,7 @@ def test_merged_reasons_add_up_and_keep_the_first_example() -> None:
     assert [merged.get(name) for name in others] == [{}, {}, {}, {}, None]
     nothing = merge_counts([])
     assert (set(nothing["counts"].values()), nothing["category_column"]) == ({0}, None)
+    assert (nothing["cut_off"], nothing["unscored"], nothing["failures"]) == (0, 0, {})
 
 
 def test_the_first_category_column_of_any_shard_counts() -> None:
@@ -239,7 +240,7 @@ IDS = pl.Series(["a", "b", "c", "d"])
 def make_failed(reasons: Sequence[str | None], tracebacks: Sequence[str | None] | None = None) -> Scores:
     """Return scores that are FAILED where there is a reason."""
     statuses = ["SCORED" if reason is None else "FAILED" for reason in reasons]
-    kept = pl.Series(tracebacks or [None] * len(reasons), dtype=pl.String)
+    kept = tracebacks or [None] * len(reasons)
     scores = make_scores({"x": [1.0] * len(reasons)}, {TRACEBACK_FIELD: kept}, status=statuses)
     return Scores(scores.frame.with_columns(reason=pl.Series(reasons, dtype=pl.String)))
 
@@ -264,7 +265,7 @@ def test_failures_of_every_scorer_are_counted_with_an_example() -> None:
     own = make_failed([None, raised, None, None], [None, "File 1", None, None])
     bare = make_scores({"x": [1.0]}, {"letter": ["A"]}, status=["FAILED"])
     found = count(IDS, {"mcqa": make_failed([None] * 4), "own": own})["failures"]
-    example = {"sample_id": "b", "message": raised, "traceback": "File 1"}
+    example: dict[str, str | None] = {"sample_id": "b", "message": raised, "traceback": "File 1"}
     assert found == {"own": {"SNIPPET_FAILED (raised): KeyError": {"count": 1, "example": example}}}
     example = {"sample_id": "a", "message": "UNKNOWN", "traceback": None}
     found = count(IDS.head(1), {"mcqa": bare})["failures"]
@@ -331,7 +332,7 @@ def make_tables() -> tuple[pl.Series, Completions, Scores]:
         {"completion_validity": validity, "validity_reason": why, "predicted_choice": predicted},
         status=["FAILED" if one is None else "SCORED" for one in ours],
     )
-    said = make_said(theirs, read)  # type: ignore[arg-type]  # columns of the table
+    said = make_said(theirs, read)
     return said.frame["sample_id"], said, scores
 
 

@@ -213,6 +213,8 @@ def test_repetitions_are_compared_by_name() -> None:
     ):
         (found,) = compare_repetitions(runs)
         assert (found["values"], found["mean"], found["std_dev"], found["runs"]) == (numbers_of, 0.5, None, 1)
+    (found,) = compare_repetitions([[value(0.5)], [value(1.0)]])
+    assert (found["mean"], found["std_dev"], found["runs"]) == (0.75, 0.125**0.5, 2)
     (found,) = compare_repetitions([[value(None)], [value(None)]])
     assert [found[name] for name in ("mean", "std_dev", "min", "max", "runs")] == [None, None, None, None, 0]
     first = [value(1.0, "x_A", "frequency")]

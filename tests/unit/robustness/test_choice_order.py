@@ -81,11 +81,9 @@ def test_orders_are_compared_within_samples() -> None:
         "order_recall_B": 0.5,
         "order_rstd": 25.0,
     }
-    assert found["order_rstd"].details == {
-        "true": {"A": 2, "B": 2},
-        "predicted": {"A": 3, "B": 1},
-        "invalid": 0,
-    }
+    spread = found["order_rstd"]
+    assert spread.details == {"true": {"A": 2, "B": 2}, "predicted": {"A": 3, "B": 1}, "invalid": 0}
+    assert spread.interval_note == "no formula fits it; the recalls have intervals of their own"
 
 
 def test_a_completion_that_names_no_option_is_consistent_with_nothing() -> None:
@@ -330,6 +328,8 @@ def test_a_summary_shows_what_the_order_does() -> None:
     assert say_order(make_task({}, {"orders": {**orders, "extra": 3}}, "shuffled")) == (
         "shuffled (seed 7): 2 samples, 4 rows, 3 more for the prior"
     )
+    bare = plain_text(draw_choice_order(make_task(finish(ROWS[:2], failed=0), {}), 80))
+    assert ("mean over orders" in bare, "Right option at" in bare) == (True, False)
     assert (draw_choice_order(make_task({}, {}), 80), say_order(make_task({}, {}))) == ([], None)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 import pytest
 
+from answerkey import scorers
 from answerkey.errors import DataError, SpecError
 from answerkey.scorers import Action, Scorer, StringEqualsMcqa, apply_actions, build_scores
 from answerkey.scorers.base import view_completions, view_scores
@@ -48,6 +49,12 @@ def test_its_templates_are_those_of_the_fields_that_are_given() -> None:
     assert {name: one.values(ONE_ROW) for name, one in templates.items()} == {"wanted": ["1"]}
     with pytest.raises(SpecError):
         Bare("{{ sample.x").templates()
+
+
+def test_its_templates_are_known_where_files_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of a field that holds a template in any scorer is read as one."""
+    monkeypatch.setattr(scorers, "SCORERS", {**scorers.SCORERS, "bare": Bare})
+    assert scorers.list_template_fields() >= {"wanted", "other", "ground_truth"}
 
 
 SAMPLES = Samples(

@@ -368,12 +368,12 @@ def test_unknown_names_in_prompts_are_found_at_load() -> None:
 
 def test_models_that_answer_from_choices_cannot_judge() -> None:
     """A built-in model that needs choices is refused; a constant may judge. Without a model it is our bug."""
-    with pytest.raises(SpecError, match="cannot judge"):
+    with pytest.raises(SpecError, match=r"error\[E301\]: model `builtin/random` .* cannot judge"):
         build_judge().bind(open_model("builtin/random"), key="quality")
     constant = open_model(f"builtin/constant?choice={json.dumps({'score': 5})}")
     (found,) = build_judge().bind(constant, key="quality").score(*build_table(Completion("x"))).rows()
     assert found.values == {"score": 1.0}
-    with pytest.raises(InternalError):
+    with pytest.raises(InternalError, match=r"error\[E901\]"):
         build_judge().score(*build_table(Completion("x")))
 
 

@@ -53,11 +53,12 @@ def test_function_scores_each_sample(source: str) -> None:
 
 def test_scores_and_metadata_may_be_told_apart() -> None:
     """With `scores` and `metadata` the latter is kept beside; text and nested values stay what they are."""
-    returned = "{'scores': {'x': 1, 'kind': 'b'}, 'metadata': {'seen': [1, 'a']}}"
+    returned = "{'scores': {'x': 1.7976931348623157e308, 'kind': 'b'}, 'metadata': {'seen': [1, 'é']}}"
     scores = score(f"def compute_scores(sample):\n    return {returned}", 1)
     (found,) = scores.rows()
-    assert found.values == {"x": 1.0, "kind": "b"}
-    assert found.metadata == {"seen": [1, "a"], "snippet_traceback": None}
+    assert found.values == {"x": 1.7976931348623157e308, "kind": "b"}
+    assert found.metadata == {"seen": [1, "é"], "snippet_traceback": None}
+    assert scores.frame["metadata"].struct.field("seen").to_list() == ['[1, "é"]']
     assert scores.frame.schema["metadata"] == pl.Struct({"seen": pl.String, "snippet_traceback": pl.String})
 
 
@@ -168,6 +169,7 @@ def test_no_rows_need_no_verdicts() -> None:
         ("from elsewhere import compute_scores", True),
         ("def compute_scores(sample:", True),
         ("x = 1\0", True),
+        ("def compute_scores(sample):\n    return {'x': '\\d'}", False),
     ],
 )
 def test_whether_completions_are_needed_is_told_by_the_text(source: str, needs: bool) -> None:  # noqa: FBT001 - a row of a table

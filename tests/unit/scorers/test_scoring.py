@@ -216,6 +216,11 @@ def test_spots_depend_on_the_count_alone(count: int) -> None:
     assert all(0 <= spot < count for spot in spots)
 
 
+def test_the_draw_of_spots_never_changes() -> None:
+    """So that an audit of last year can be made again."""
+    assert choose_audited(100, 4) == (5, 49, 53, 97)
+
+
 def test_spots_of_a_stretch_are_its_rows() -> None:
     """However samples are cut, each spot is picked once, with all its trials."""
     spots = (0, 3, 4, 9)

@@ -75,7 +75,8 @@ class Samples:
         if isinstance(rows, range) and rows.step == 1:
             return self.slice(rows.start, len(rows))
         indices = pl.Series(rows, dtype=pl.UInt32)
-        return self._with(self.frame[indices], lambda series: series.gather(indices))
+        frame = self.frame[indices] if self.columns else self.frame  # which has no rows of its own
+        return self._with(frame, lambda series: series.gather(indices))
 
     def load(self, columns: Collection[str] | None = None) -> Self:
         """Return the rows with these columns alone, the first where it has none of them; all without any."""

@@ -20,7 +20,6 @@ from typing import Any, Literal, NamedTuple, Unpack
 import polars as pl
 
 from answerkey.dataset_audit.questions import (
-    LOOKED_AT,
     FieldOptions,
     Question,
     QuestionFields,
@@ -31,6 +30,7 @@ from answerkey.dataset_audit.questions import (
     read_questions,
 )
 from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
+from answerkey.datasets.questions import LOOKED_AT
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import FileFields, load_table
 from answerkey.engines import Spread, open_engine

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.entities import html5
-from itertools import pairwise
 from string import ascii_uppercase
 from typing import Literal, TypedDict, Unpack
 
-from answerkey.datasets.questions import NAMES, find_numbered, read_option_cell
+from answerkey.datasets.questions import DATASET_ROLES, LOOKED_AT, find_columns, read_option_cell
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.scorers import StringEqualsMcqa
@@ -24,11 +23,6 @@ from answerkey.types import Samples
 
 #: How a truth names its option: by its label, its place counted from 0 or from 1, or its text.
 TruthForm = Literal["label", "index", "number", "text"]
-
-#: Rows that are looked at to see what a column holds.
-LOOKED_AT = 2_000
-PASSAGES = ("passage", "context", "article", "story", "paragraph", "background")
-TRUTHS = (*NAMES["answer"], *NAMES["index"], "correct", "key")
 
 
 @dataclass(frozen=True)
@@ -77,15 +71,6 @@ def find_fields(
 ) -> QuestionFields:
     """Return where the parts are: what the caller says wins, then the scorer of a task, then usual names."""
     first, columns, where = rows.slice(0, LOOKED_AT).load(), rows.columns, Place(file=rows.file)
-    few = first.slice(0, 50)
-    paths: dict[str, tuple[str, ...]] = {}
-    nested = [
-        (name, str(key))
-        for name in columns
-        for key in next((cell for cell in few.values(name) if isinstance(cell, dict)), {})
-    ]
-    for path in (*((name,) for name in columns), *nested):
-        paths.setdefault(path[-1].lower(), path)
 
     def read(text: str) -> Template:
         """Return what the caller means."""
@@ -95,40 +80,28 @@ def find_fields(
         if path[0] not in columns:
             hint = suggest(path[0], columns) or f"columns: {listing(columns)}"
             raise DataError("E206", f"there is no column `{path[0]}`", where=where, hint=hint)
-        return _compile_path(path)
+        return Template.compile("{{ sample" + "".join(f"[{step!r}]" for step in path) + " }}")
 
-    def find(names: Sequence[str], fits: Callable[[Sequence[object]], bool]) -> Template | None:
-        """Return the first of these whose cells, as far as they hold anything, are of the kind wanted."""
-        for template in (_compile_path(paths[name]) for name in names if name in paths):
-            values = template.values(first)
-            cells = [one for one in values if one is not None and not isinstance(one, Exception)]
-            if cells and fits(cells):
-                return template
-        return None
-
+    known = find_columns(columns, DATASET_ROLES, first=first)
+    found = {role: read(name) for role, name in known.columns.items()}
     asked = [read(one) for one in said.get("question") or ()]
     if not asked:
-        found = [find(PASSAGES, _are_texts), find(NAMES["question"], _are_texts)]
-        if found[1] is None:
+        if "question" not in found:
             hint = f"name it with `--question COLUMN`; columns: {listing(columns)}"
             raise DataError("E206", "no column holds the question", where=where, hint=hint)
-        asked = [one for one in found if one is not None]
+        asked = [found[role] for role in ("passage", "question") if role in found]
     told = scorer.templates() if scorer else {}
     names: tuple[str, ...] = ()
     cells = [read(one) for one in said.get("options") or ()]
-    if not cells:
-        others = [name for name in NAMES["options"] if name != "choices"]
-        listed = told.get("options") or find(others, _are_options)
-        listed = listed or find(("choices",), lambda cells: _are_options(cells) and not _are_labels(cells))
-        cells = [] if listed is None else [listed]
-    if not cells:
-        numbered = find_numbered(columns)
-        cells = [_compile_path((name,)) for name in numbered]
-        names = numbered if all(len(name) == 1 for name in numbered) else ()
+    if not cells and (listed := told.get("options") or found.get("options")):
+        cells = [listed]
+    elif not cells:
+        cells = [read(name) for name in known.spread]
+        names = known.spread if all(len(name) == 1 for name in known.spread) else ()
     labels = read(choices) if (choices := said.get("choices")) else told.get("choices")
-    labels = labels or find(NAMES["choices"], _are_labels)
+    labels = labels or found.get("choices")
     right = read(truth) if (truth := said.get("truth")) else told.get("ground_truth_choice")
-    right = right or find(TRUTHS, _are_truths)
+    right = right or next((found[role] for role in ("answer", "index", "key") if role in found), None)
     parts: dict[str, Sequence[Template | None]] = {
         "question": asked,
         "options": cells,
@@ -144,35 +117,8 @@ def find_fields(
     )
 
 
-def _compile_path(path: Sequence[str]) -> Template:
-    return Template.compile("{{ sample" + "".join(f"[{step!r}]" for step in path) + " }}")
-
-
 def _show_template(template: Template) -> str:
     return str(template.source) if template.path is None else ".".join(map(str, template.path))
-
-
-def _are_texts(cells: Sequence[object]) -> bool:
-    return all(isinstance(cell, str) for cell in cells)
-
-
-def _are_truths(cells: Sequence[object]) -> bool:
-    return all(isinstance(cell, str | int) and not isinstance(cell, bool) for cell in cells)
-
-
-def _are_options(cells: Sequence[object]) -> bool:
-    return all(read_option_cell(cell)[0] is not None for cell in cells)
-
-
-def _are_labels(cells: Sequence[object]) -> bool:
-    """Return whether cells are lists of single characters that follow each other: A, B, C or 1, 2, 3."""
-    for texts, names in map(read_option_cell, cells):
-        characters = [(text or "").strip() for text in texts or ()]
-        if names or not characters or any(len(one) != 1 for one in characters):
-            return False
-        if any(ord(two) != ord(one) + 1 for one, two in pairwise(characters)):
-            return False
-    return True
 
 
 # ------------------------------------------------------------------------------- what they say

@@ -564,6 +564,8 @@ def build_table(
         size += int(frame.estimated_size())
         chunks[len(own_types)] = frame
         own_types.append(own)
+        del columns
+        cells = given = ()  # the next chunk is read into the same memory
     if not count:
         raise DataError("E210", "the file has no rows", where=Place(file=file))
     huge.raise_any()

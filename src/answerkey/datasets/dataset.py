@@ -176,16 +176,17 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
     # Of each stratum the rows with the smallest ranks so far; of the others nothing is kept.
     best: dict[str, pl.DataFrame] = {}
     for offset in range(0, len(rows), BLOCK_ROWS):
-        part = rows.slice(offset, BLOCK_ROWS)
-        strata = [""] * len(part)
-        if column is not None:
-            part = loaded = part.load([column])
-            strata = list(map(repr, loaded.values(column)))
-        ranked = rank_ids(part.ids.to_list(), selection.seed).with_columns(
-            pl.col("row") + offset, pl.Series("stratum", strata, dtype=pl.String)
-        )
-        for (name,), found in ranked.partition_by("stratum", as_dict=True).items():
-            both = pl.concat([best[name], found]) if name in best else found
+        part, parts = rows.slice(offset, BLOCK_ROWS), dict[tuple[object, ...], pl.DataFrame]()
+        if column is None:
+            parts["",] = rank_ids(part.ids.to_list(), selection.seed)
+        else:
+            block = part.load([column])
+            strata = pl.Series("stratum", list(map(repr, block.values(column))), dtype=pl.String)
+            ranked = rank_ids(block.ids.to_list(), selection.seed).with_columns(strata)
+            parts = ranked.partition_by("stratum", as_dict=True, include_key=False)
+        for (key,), found in parts.items():
+            name, ranks = str(key), found.with_columns(pl.col("row") + offset)
+            both = pl.concat([best[name], ranks]) if name in best else ranks
             best[name] = both.sort("high", "low", "row").head(shares[name])
     return pl.concat([one["row"] for one in best.values()]).sort()
 

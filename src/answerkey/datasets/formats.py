@@ -14,11 +14,12 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import Literal, TextIO, TypeVar
+from typing import Generic, Literal, TextIO, TypeVar
 
 import polars as pl
 
@@ -56,25 +57,30 @@ _MESSAGE = b"\xff\xff\xff\xff"
 _END_OF_STREAM = _MESSAGE + b"\x00\x00\x00\x00"
 
 
-def cut_chunks(
-    rows: Iterable[tuple[Row, int, int]], arrange: Callable[[list[Row]], Mapping[str, Cells]]
-) -> Iterator[Chunk]:
-    """Yield rows in chunks, so that no file is held as Python objects as a whole.
+@dataclass(slots=True)
+class Buffer(Generic[Row]):
+    """Rows until they are a chunk, so that no file is held as Python objects as a whole.
 
-    Each row comes with the line it starts on, and how long it is; `arrange` makes columns of rows.
+    `arrange` makes columns of rows.
     """
-    held: list[Row] = []
-    lines: list[int] = []
-    characters = 0
-    for row, line, length in rows:
-        held.append(row)
-        lines.append(line)
-        characters += length
-        if len(held) >= CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
-            yield arrange(held), lines
-            held, lines, characters = [], [], 0
-    if held:
-        yield arrange(held), lines
+
+    arrange: Callable[[list[Row]], Mapping[str, Cells]]
+    rows: list[Row] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    characters: int = 0
+
+    def add(self, row: Row, line: int, characters: int) -> bool:
+        """Take one row, the line it starts on, and how long it is; return whether it is time to `take`."""
+        self.rows.append(row)
+        self.lines.append(line)
+        self.characters += characters
+        return len(self.rows) >= CHUNK_ROWS or self.characters >= CHUNK_CHARACTERS
+
+    def take(self) -> Iterator[Chunk]:
+        """Yield the rows that are there as a chunk, and begin anew."""
+        if self.rows:
+            yield self.arrange(self.rows), self.lines
+        self.rows, self.lines, self.characters = [], [], 0
 
 
 def read_delimited(
@@ -103,42 +109,37 @@ def read_delimited(
                 message = "the file has a header line with these names"
                 raise content.error("E202", message, line, hint="leave `header` out")
             rows = chain([(line, first)], rows)
-        yield from cut_chunks(
-            _check_cells(content, rows, header, separator),
-            lambda rows: dict(zip(header, zip(*rows, strict=True), strict=True)),
+        buffer: Buffer[list[str]] = Buffer(
+            lambda rows: dict(zip(header, zip(*rows, strict=True), strict=True))
         )
-
-
-def _check_cells(
-    content: Content, rows: Iterable[tuple[int, list[str]]], header: list[str], separator: str
-) -> Iterator[tuple[list[str], int, int]]:
-    """Yield the rows that have as many cells as the header; what is wrong with others is told together."""
-    errors = RowErrors(content.file)
-    blank: int | None = None
-    is_first = True
-    for line, cells in rows:
-        if is_first and len(header) == 1:
-            for other, name in _SEPARATOR_NAMES.items():
-                if other in header[0] and other in "".join(cells):
-                    columns = f"the columns seem to be separated by {name}"
-                    hint = f"separate columns by {_SEPARATOR_NAMES[separator]}, or use the ending that fits"
-                    raise content.error(
-                        "E202", f"the header is one column {header[0]!r}; {columns}", 1, hint=hint
-                    )
-        if not cells:
-            blank = line
-        elif len(cells) != len(header):
-            count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            hint = "a cell that holds the separator or a line break must be in double quotes"
-            message = f"the row has {count}, the header has {len(header)}"
-            errors.add("E202", message, where=content.place(line), hint=hint)
-        else:
-            if blank is not None and len(header) == 1:  # it may be a skipped line or an empty cell
-                hint = 'write `""` for an empty cell, or remove the line'
-                raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
-            yield cells, line, sum(map(len, cells))
-            is_first = False
-    errors.raise_any()
+        errors = RowErrors(content.file)
+        blank: int | None = None
+        width, is_first = len(header), True
+        for line, cells in rows:
+            if is_first and width == 1:
+                for other, name in _SEPARATOR_NAMES.items():
+                    if other in header[0] and other in "".join(cells):
+                        message = f"the header is one column {header[0]!r}; the columns seem to be separated"
+                        hint = (
+                            f"separate columns by {_SEPARATOR_NAMES[separator]}, or use the ending that fits"
+                        )
+                        raise content.error("E202", f"{message} by {name}", 1, hint=hint)
+            if not cells:
+                blank = line
+            elif len(cells) != width:
+                count = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+                hint = "a cell that holds the separator or a line break must be in double quotes"
+                message = f"the row has {count}, the header has {width}"
+                errors.add("E202", message, where=content.place(line), hint=hint)
+            else:
+                if blank is not None and width == 1:  # it may be a skipped line or an empty cell
+                    hint = 'write `""` for an empty cell, or remove the line'
+                    raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
+                is_first = False
+                if buffer.add(cells, line, sum(map(len, cells))):
+                    yield from buffer.take()
+        errors.raise_any()
+        yield from buffer.take()
 
 
 def _iterate_cells(content: Content, stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -175,18 +176,17 @@ def _refuse_nul(content: Content, stream: TextIO) -> Iterator[str]:
 
 def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Chunk]:  # noqa: ARG001 - none is odd
     """Yield the original files of LogiQA: the lines between blank ones are a row, on its first line."""
-
-    def iterate(stream: TextIO) -> Iterator[tuple[list[str], int, int]]:
-        lines: list[str] = []
+    buffer: Buffer[list[str]] = Buffer(lambda rows: {"lines": rows})
+    lines: list[str] = []
+    with content.open_text() as stream:
         for number, raw in enumerate(chain(_refuse_nul(content, stream), [""]), 1):
             if raw.strip():
                 lines.append(raw.rstrip("\r\n"))
             elif lines:
-                yield lines, number - len(lines), sum(map(len, lines))
+                if buffer.add(lines, number - len(lines), sum(map(len, lines))):
+                    yield from buffer.take()
                 lines = []
-
-    with content.open_text() as stream:
-        yield from cut_chunks(iterate(stream), lambda rows: {"lines": rows})
+    yield from buffer.take()
 
 
 def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
@@ -233,27 +233,7 @@ def _chunk_objects(
 
     What is wrong with some of them, and what could not be parsed, is told together in the end.
     """
-    errors = RowErrors(content.file)
     names: dict[str, None] = {}  # all keys seen so far
-    is_empty = True
-
-    def check() -> Iterator[tuple[dict[str, object], int, int]]:
-        nonlocal is_empty
-        for value, source, line in values:
-            try:
-                if isinstance(value, BadJsonError):
-                    raise value
-                row = check_row(value, source)
-            except BadJsonError as error:
-                where = Place(
-                    file=content.file, line=error.line or line, column=error.column, field=error.key
-                )
-                hint = content.guess() if error.column else error.hint
-                errors.add(error.code, error.message, where=where, hint=hint)
-            else:
-                is_empty = False
-                yield row, line, len(source)
-        errors.raise_any()
 
     def arrange(rows: Sequence[Mapping[str, object]]) -> Mapping[str, Sequence[object]]:
         shapes = dict.fromkeys(map(tuple, rows))
@@ -263,11 +243,25 @@ def _chunk_objects(
             return {name: list(map(itemgetter(name), rows)) for name in names}
         return {name: [row.get(name) for row in rows] for name in names}
 
-    yield from cut_chunks(check(), arrange)
+    errors, buffer, is_empty = RowErrors(content.file), Buffer(arrange), True
+    for value, source, line in values:
+        try:
+            if isinstance(value, BadJsonError):
+                raise value
+            is_full = buffer.add(check_row(value, source), line, len(source))
+        except BadJsonError as error:
+            where = Place(file=content.file, line=error.line or line, column=error.column, field=error.key)
+            hint = content.guess() if error.column else error.hint
+            errors.add(error.code, error.message, where=where, hint=hint)
+            continue
+        is_empty = False
+        if is_full:
+            yield from buffer.take()
+    errors.raise_any()
+    yield from buffer.take()
     if not names:
-        raise content.error(
-            "E210", "the file has no rows" if is_empty else "the rows of the file have no columns"
-        )
+        message = "the file has no rows" if is_empty else "the rows of the file have no columns"
+        raise content.error("E210", message)
     notices += check_names(list(names), content.place())
 
 

@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from answerkey.datasets.recorded import get_inside
+from answerkey.types import Samples
 
 Texts = tuple[str, ...]
 
@@ -168,6 +169,7 @@ def find_truth(target: object, choices: Sequence[str] | None, options: Sequence[
 #: What a column may be, and the names by which it is known, the likeliest first. A column is one thing only:
 #: that of the first role that knows it.
 NAMES: dict[str, Texts] = {
+    "passage": ("passage", "context", "article", "story", "paragraph", "background"),
     "id": ("sample_id", "custom_id", "question_id", "id", "qid", "doc_id", "index", "idx"),
     "question": (
         *("question", "question_text", "question_stem", "stem", "query", "problem", "input", "prompt"),
@@ -180,6 +182,7 @@ NAMES: dict[str, Texts] = {
         *("label", "target", "gold", "correct_option", "cop"),
     ),
     "index": ("answer_index", "correct_index", "label_index", "answer_idx", "groundtruth_answer"),
+    "key": ("correct", "key"),
     "completion": (
         *("completion", "output", "response", "model_output", "model_outputs", "generated_text", "reply"),
         *("raw_output", "model_response", "generation", "prediction_text"),
@@ -192,8 +195,12 @@ NAMES: dict[str, Texts] = {
         *("extracted", "parsed_answer", "model_answer"),
     ),
 }
-#: What a row says of the question alone.
+#: What a row says of the question alone; of a question with a passage and its truth; of a log.
 QUESTION_ROLES = ("question", "options", "choices", "answer", "index", "category")
+DATASET_ROLES = ("passage", "question", "options", "choices", "answer", "index", "key")
+LOG_ROLES = tuple(role for role in NAMES if role not in {"passage", "key"})
+#: So many rows are looked at to see what a column holds.
+LOOKED_AT = 2_000
 #: Options in columns of their own: `A`, `B`, …; `option_a`, …; `choice1`, …
 _NUMBERED = re.compile(
     r"(?P<stem>|option|choice|answer|ending|opt?)[_ ]?(?P<place>[a-z]|\d{1,2})", re.IGNORECASE
@@ -243,19 +250,71 @@ class QuestionColumns:
         )
 
 
-@lru_cache(64)
 def find_columns(
-    names: Texts, roles: Texts = tuple(NAMES), chosen: tuple[tuple[str, str], ...] = ()
+    names: Sequence[str],
+    roles: Texts = QUESTION_ROLES,
+    chosen: Mapping[str, str] | None = None,
+    first: Samples | None = None,
 ) -> QuestionColumns:
-    """Return which of some columns is what; `chosen` are pairs of role and column that are known already."""
-    lowered = {name.lower().strip(): name for name in reversed(names)}
-    columns = dict(chosen)
+    """Return which of some columns is what; `chosen` are columns by role that are known already.
+
+    With the `first` rows, a column must hold what its role needs, and fields inside a cell are found, too:
+    as dotted names.
+    """
+    paths = {name.lower().strip(): name for name in reversed(names)}
+    if first is not None:
+        few = first.slice(0, 50)
+        for name in names:
+            cell = next((cell for cell in few.values(name) if isinstance(cell, dict)), {})
+            paths = {str(key).lower(): f"{name}.{key}" for key in reversed(cell)} | paths
+    columns = dict(chosen or {})
     for role in roles:
-        taken = set(columns.values())
-        known = (lowered[one] for one in NAMES[role] if one in lowered and lowered[one] not in taken)
-        if role not in columns and (found := next(known, None)) is not None:
-            columns[role] = found
+        known = [paths[one] for one in NAMES[role] if one in paths and paths[one] not in columns.values()]
+        found = (one for one in known if first is None or _fits(role, one, first))
+        if role not in columns and (path := next(found, None)) is not None:
+            columns[role] = path
     return QuestionColumns(columns, () if "options" in columns else find_numbered(names))
+
+
+@lru_cache(64)
+def find_columns_of_row(names: Texts, chosen: tuple[tuple[str, str], ...] = ()) -> QuestionColumns:
+    """Return the columns of a row that comes alone, by their names; most rows have those of the last one."""
+    return find_columns(names, chosen=dict(chosen))
+
+
+def _fits(role: str, name: str, first: Samples) -> bool:
+    """Return whether most cells of a column, as far as they hold anything, are what a role needs."""
+    column = name if name in first.columns else name.partition(".")[0]
+    values = (
+        first.values(column)
+        if column == name
+        else (get_inside({column: cell}, name) for cell in first.values(column))
+    )
+    cells = [one for one in values if one is not None]
+    if role in {"passage", "question"}:
+        good = sum(isinstance(one, str) for one in cells)
+    elif role in {"answer", "index", "key"}:
+        good = sum(write_cell(one) is not None for one in cells)
+    elif role == "options":
+        good = sum(read_option_cell(one)[0] is not None for one in cells)
+        if name.lower().rpartition(".")[2] == "choices" and _are_labels(cells):
+            return False
+    elif role == "choices":
+        good = len(cells) if _are_labels(cells) else 0
+    else:
+        return True
+    return bool(cells) and 2 * good >= len(cells)
+
+
+def _are_labels(cells: Sequence[object]) -> bool:
+    """Return whether cells are lists of single characters that follow each other: A, B, C or 1, 2, 3."""
+    for texts, names in map(read_option_cell, cells):
+        characters = [(text or "").strip() for text in texts or ()]
+        if names or not characters or any(len(one) != 1 for one in characters):
+            return False
+        if any(ord(two) != ord(one) + 1 for one, two in pairwise(characters)):
+            return False
+    return True
 
 
 def find_numbered(names: Sequence[str]) -> Texts:

@@ -125,17 +125,14 @@ def _read_states(
             else:
                 yield state
 
-    number = 0
-
-    def identify(state: Json) -> tuple[object, ...]:
+    def identify(numbered: tuple[int, Json]) -> tuple[object, ...]:
         """Return what states of one question have in common; others are each of their own."""
-        nonlocal number
-        number += 1
+        number, state = numbered
         is_apart = state.count("reference_index") is not None
         return (state.text("instance", "id"), state.count("train_trial_index")) if is_apart else (number,)
 
-    for _, group in groupby(iterate(), identify):
-        states = list(group)
+    for _, group in groupby(enumerate(iterate()), identify):
+        states = [state for _, state in group]
         adapter = Json(head.get("adapter_spec"))
         log.description.model = log.description.model or adapter.text("model")
         verdict = verdicts.get(_name_state(states[0], states[0].text("instance", "id")))

@@ -428,7 +428,7 @@ class RecordStore:
             ["sample_id", *(name for name in columns if counts[name] or name in always)]
             for columns in (_QUESTION_COLUMNS, _COMPLETION_COLUMNS)
         )
-        records = pl.scan_parquet(self._parts, glob=False).with_row_index("record", 1)
+        records = pl.scan_parquet(self._parts, glob=False)
         (samples,) = ask("SELECT count(DISTINCT sample_id) FROM keys").fetchone()
         if counts["paired"] == counts["records"] == samples:
             self._sink(records.select(questions), folder / DATASET)
@@ -437,7 +437,8 @@ class RecordStore:
 
         def pick(rows: pl.Series) -> pl.LazyFrame:
             """Return some records, whose numbers ascend."""
-            return records.join(rows.to_frame().lazy(), on="record", how="semi", maintain_order="left")
+            numbered = records.with_row_index("record", 1)
+            return numbered.join(rows.to_frame().lazy(), on="record", how="semi", maintain_order="left")
 
         last = "SELECT sample_id, trial, max(rowid) FROM keys WHERE says GROUP BY sample_id, trial"
         ask(f"INSERT INTO said {last}")

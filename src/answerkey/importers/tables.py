@@ -76,13 +76,13 @@ def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.Questi
     rows = load_table(path, by_trial=True).rows
     names = rows.columns
     for role, name in chosen.items():
-        if role not in ask.NAMES:
-            hint = suggest(role, ask.NAMES) or f"what a column can be: {listing(ask.NAMES)}"
+        if role not in ask.LOG_ROLES:
+            hint = suggest(role, ask.LOG_ROLES) or f"what a column can be: {listing(ask.LOG_ROLES)}"
             raise SpecError("E119", f"`--column {role}={name}`: nothing is called `{role}`", hint=hint)
         if name not in names and not any(name.startswith(f"{one}.") for one in names):
             hint = suggest(name, names) or f"columns: {listing(names)}"
             raise SpecError("E119", f"`--column {role}={name}`: there is no column `{name}`", hint=hint)
-    roles = ask.find_columns(tuple(names), chosen=tuple(chosen.items()))
+    roles = ask.find_columns(names, ask.LOG_ROLES, chosen, rows.slice(0, ask.LOOKED_AT).load())
     if not {"answer", "index"} & set(roles.columns):
         hint = f"name the column: `--column answer=NAME`; columns: {listing(rows.columns)}"
         raise DataError("E206", "no column holds the truth", where=Place(file=str(path)), hint=hint)

@@ -149,7 +149,7 @@ class ModelActor:
 
     def begin(self) -> None:
         """Begin a round."""
-        self._round = FedRound(self._client, ())
+        self._round = FedRound(self._client)
         self._running = self._client.background.submit(self._round.run())
         self._running.add_done_callback(self._round.finish)
 
@@ -190,8 +190,8 @@ class ModelActor:
 class FedRound(Round):
     """A round whose calls come in while it runs, and hold their places until the other side has kept them."""
 
-    def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
-        super().__init__(client, calls)
+    def __init__(self, client: ModelClient) -> None:
+        super().__init__(client, ())
         self._size = 2 * client.endpoint.semaphore.cap
         self._feed: asyncio.Queue[Call | None] = asyncio.Queue()
         #: Guards what follows: the event loop fills it, threads of the actor empty it.
@@ -342,14 +342,8 @@ class ActorClient(ModelClient):
     again and again.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        settings: CallSettings,
-        actors: ActorHost,
-        **own: Any,  # noqa: ANN401 - the clock of a test
-    ) -> None:
-        super().__init__(connection, settings, **own)
+    def __init__(self, connection: Connection, settings: CallSettings, actors: ActorHost) -> None:
+        super().__init__(connection, settings)
         self._actors = actors
         self.workers: list[Worker] = []
         self._close_workers = weakref.finalize(self, _close_workers, self.workers)

@@ -534,9 +534,8 @@ class BatchClient(ModelClient):
         settings: CallSettings,
         book: BatchBook,
         batch_limits: BatchLimits | None = None,
-        **own: Any,  # noqa: ANN401 - the clock and HTTP of a test
     ) -> None:
-        super().__init__(connection, settings, **own)
+        super().__init__(connection, settings)
         self.book = book
         self.batch_limits = batch_limits or BatchLimits()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from json import encoder
 from pathlib import Path
@@ -280,6 +283,20 @@ Event = Finished | Retried | BatchSeen | BatchLeft
 Watch = Callable[[Event], None]
 
 
+@dataclass(frozen=True)
+class Clock:
+    """Time and chance as the client sees them; tests bring their own.
+
+    `now` never goes back; `wall` is the time of day in seconds since 1970, for dates in headers. `draw` gives
+    numbers between 0 and 1.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    draw: Callable[[], float] = random.random
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CallSettings:
     """How calls are made: where finished ones are kept, what they may cost, who hears of them."""
@@ -289,6 +306,7 @@ class CallSettings:
     watch: Watch | None = None
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
+    clock: Clock = field(default_factory=Clock)
 
 
 def complete_calls(

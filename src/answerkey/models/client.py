@@ -32,7 +32,7 @@ from answerkey.models.calls import (
     make_encoder,
 )
 from answerkey.models.providers import Connection
-from answerkey.models.retry import Clock, EndpointState, Request, Retry, Verdict
+from answerkey.models.retry import EndpointState, Request, Retry, Verdict
 from answerkey.types import Completion, CompletionStatus
 
 if TYPE_CHECKING:
@@ -72,21 +72,14 @@ class ModelClient:
     """Calls one endpoint, for one run; a context manager, closed in the end.
 
     `complete` may be used by several threads: one follows the other, so that a question of both is sent once.
-    Tests bring a clock and HTTP of their own.
+    `open_http` is what tests replace.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        settings: CallSettings | None = None,
-        *,
-        clock: Clock | None = None,
-        open_http: Callable[[Connection, Limits], HttpClient] = open_http,
-    ) -> None:
+    def __init__(self, connection: Connection, settings: CallSettings | None = None) -> None:
         self.settings = settings or CallSettings()
-        self.endpoint = EndpointState(connection, self.settings.limits, clock or Clock())
+        self.endpoint = EndpointState(connection, self.settings.limits, self.settings.clock)
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="answerkey-ledger")
-        self._open_http = open_http
+        self.open_http = open_http
         self._http: HttpClient | None = None
         self.background = Background(f"answerkey-calls-{connection.name}")
         self._lock = threading.Lock()
@@ -127,7 +120,7 @@ class ModelClient:
     def start_http(self) -> HttpClient:
         """Return the HTTP client, which is opened inside the event loop and closed with it."""
         if self._http is None:
-            self._http = self._open_http(self.endpoint.connection, self.endpoint.limits)
+            self._http = self.open_http(self.endpoint.connection, self.endpoint.limits)
             self.background.on_stop = self._http.close
         return self._http
 

@@ -9,36 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import random
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Literal, NamedTuple
 
 from answerkey.errors import SolverError
-from answerkey.models.calls import Limits
+from answerkey.models.calls import Clock, Limits
 from answerkey.models.providers import Connection
 from answerkey.models.responses import has_too_many_parts
 from answerkey.types import Completion, CompletionStatus
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Time and chance as the client sees them; tests bring their own.
-
-    `now` never goes back; `wall` is the time of day in seconds since 1970, for dates in headers. `draw` gives
-    numbers between 0 and 1.
-    """
-
-    now: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = time.time
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    draw: Callable[[], float] = random.random
-
 
 # What a reply means for its call.
 
@@ -81,7 +63,7 @@ class NoReply(NamedTuple):
 
 
 class Verdict(Enum):
-    """What becomes of a call after an attempt."""
+    """What becomes of a call after an attempt; after AGAIN, fewer requests at once might do better."""
 
     ANSWERED = "answered"
     AGAIN = "again"
@@ -91,15 +73,11 @@ class Verdict(Enum):
 
 
 class Outcome(NamedTuple):
-    """An attempt, judged; `label` names what went wrong, the same for the same cause.
-
-    `is_overload` is a sign that fewer requests at once might do better.
-    """
+    """An attempt, judged; `label` names what went wrong, the same for the same cause."""
 
     verdict: Verdict
     completion: Completion
     label: str = ""
-    is_overload: bool = False
     retry_after: float | None = None
 
 
@@ -110,8 +88,7 @@ def judge(came: Reply | NoReply, read: Callable[[int, bytes], Completion]) -> Ou
         if came.kind == "unreadable":
             return Outcome(Verdict.UNREADABLE, completion, came.kind)
         is_passing = came.kind in {"connect", "reset", "timeout"}
-        verdict = Verdict.AGAIN if is_passing else Verdict.FAILED
-        return Outcome(verdict, completion, came.kind, is_overload=is_passing)
+        return Outcome(Verdict.AGAIN if is_passing else Verdict.FAILED, completion, came.kind)
     status, body = came.status, came.body
     completion = read(status, body)
     if status < _REDIRECTS:
@@ -133,7 +110,7 @@ def judge(came: Reply | NoReply, read: Callable[[int, bytes], Completion]) -> Ou
     if status in {401, 403}:
         return Outcome(Verdict.REFUSED, completion, label)
     if status in PASSING_STATUSES or status >= _SERVER_ERRORS:
-        return Outcome(Verdict.AGAIN, completion, label, is_overload=True)
+        return Outcome(Verdict.AGAIN, completion, label)
     return Outcome(Verdict.FAILED, completion, label)
 
 
@@ -464,13 +441,14 @@ class EndpointState:
         Where the endpoint asks to wait, and takes one request at a time, nobody sends one before that.
         """
         outcome = judge(came, self.connection.read)
-        if outcome.is_overload and isinstance(came, Reply):
+        is_overload = outcome.verdict is Verdict.AGAIN
+        if is_overload and isinstance(came, Reply):
             asked = read_retry_after(came.headers, self.clock.wall())
             outcome = outcome._replace(retry_after=asked)
             if asked is not None and self.semaphore.limit == 1 and came.status == _TOO_MANY_REQUESTS:
                 pause = min(asked, self.limits.wait_seconds)
                 self._closed_until = max(self._closed_until, self.clock.now() + pause)
-        self.semaphore.note(epoch, is_overload=outcome.is_overload)
+        self.semaphore.note(epoch, is_overload=is_overload)
         return outcome
 
     def note_usage(self, completion: Completion, estimated: int) -> None:

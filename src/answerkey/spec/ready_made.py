@@ -183,7 +183,11 @@ def open_raw_files(
         filled = config.fill(form.how, problems, ("source",))
         entries = {name: Node(value, _PLACE) for name, value in stated.items()} | filled.entries
         node = Node(entries, _PLACE, keys=filled.keys)
-        columns = _read_columns(first, node)
+        how: Any = build_source(node, Problems(), base=Path())
+        try:
+            columns = load_table(first, how).rows.columns
+        except AnswerkeyError:  # read so, it has none
+            columns = []
         if set(form.expects) <= set(columns):
             if notice is not None:
                 where = Place(file=stated["directory_path"])
@@ -232,15 +236,6 @@ def _find_files(given: str | Path, form: Form) -> tuple[dict[str, str], Path, st
         return stated, there[0], None
     notice = f"of {len(there)} files only those that match `{form.prefer}` are read: {len(wanted)}"
     return {**stated, "pattern": form.prefer}, wanted[0], notice
-
-
-def _read_columns(path: Path, node: Node) -> list[str]:
-    """Return the columns that a file has when it is read so; none when it cannot be."""
-    how: Any = build_source(node, Problems(), base=Path())
-    try:
-        return load_table(path, how).rows.columns
-    except AnswerkeyError:
-        return []
 
 
 def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str]:

@@ -125,7 +125,8 @@ def embed_config(text: str, lookup: Callable[[str], ConfigValue], *, is_template
             filled += shown
         elif placeholder.region == "code":
             filled = _fill_code(filled, value.value, placeholder, text)
-        elif _is_harmless(shown):
+        elif shown and shown == shown.strip() and not re.search(r"^[%#]|[{\r]|<<", shown):
+            # Jinja prints it as it is, whatever stands beside it; at an empty text the two sides would meet.
             filled += shown
         elif placeholder.region == "raw":
             filled += f"{{% endraw %}}{_print_literally(shown)}{{% raw %}}"
@@ -155,15 +156,6 @@ def _fill_code(before: str, value: object, placeholder: Placeholder, text: str) 
         hint=f"put it in quotes (`'<< config.{name} >>'`), "
         "or declare the parameter with `string_kind: jinja`",
     )
-
-
-def _is_harmless(text: str) -> bool:
-    """Say whether Jinja prints the text as it is, wherever it stands and whatever stands beside it.
-
-    An empty text is not: what stands on its two sides may come together as a delimiter.
-    """
-    is_inside = bool(text) and text == text.strip() and not text.startswith(("%", "#"))
-    return is_inside and not any(mark in text for mark in ("{", "<<", "\r"))
 
 
 def _print_literally(text: str) -> str:

@@ -197,12 +197,12 @@ class RowEnvironment(SandboxedEnvironment):
         """Return a sum, product, power or remainder, unless it would be absurdly large."""
         size = measure_operation(operator, left, right)
         if size:
-            context.effort.spend_text(size)
+            context.budget.spend_text(size)
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: RowContext, function: Value, /, *args: Value, **kwargs: Value) -> Value:  # type: ignore[override]  # our context
         """Return what a call yields; it is a step, and may neither change the row nor make too much."""
-        context.effort.spend(CALL_STEPS)
+        context.budget.spend(CALL_STEPS)
         if isinstance(function, UncalledMethod):
             function = function._method  # noqa: SLF001 - a method that is called
         owner = getattr(function, "__self__", None)
@@ -217,14 +217,14 @@ class RowEnvironment(SandboxedEnvironment):
             # It would be called unseen: `xs.sort(key=sample.choices.append)` changes the row.
             raise SecurityError(f"a function cannot be handed to `{name}`")
         if isinstance(owner, (str, bytes)):
-            context.effort.left -= len(owner) // STEP_TEXT
+            context.budget.left -= len(owner) // STEP_TEXT
         elif isinstance(owner, (list, dict)) and modifies_known_mutable(owner, name) and context.holds(owner):
             raise SecurityError(f"`{name}` would change a value of the row")
         if name in METHOD_SIZES and isinstance(owner, (str, bytes, int, list)):
             if args and isinstance(args[0], Iterator):
                 args = (list(args[0]), *args[1:])
             written = {key: value for key, value in kwargs.items() if key not in _JINJAS_OWN}
-            context.effort.spend_text(METHOD_SIZES[name](owner, *args, **written))
+            context.budget.spend_text(METHOD_SIZES[name](owner, *args, **written))
         return super().call(context, function, *args, **kwargs)
 
     def call_filter(
@@ -319,13 +319,13 @@ def open_environment() -> RowEnvironment:
 def print_value(context: RowContext, value: Value) -> Value:
     """Return what Jinja prints in place of a value."""
     if type(value) is str:
-        effort, size = context.effort, len(value)
-        effort.left -= 1 + size // STEP_TEXT
-        if size > MOST_ELEMENTS or effort.left < 0:
-            effort.spend_text(size)
+        budget, size = context.budget, len(value)
+        budget.left -= 1 + size // STEP_TEXT
+        if size > MOST_ELEMENTS or budget.left < 0:
+            budget.spend_text(size)
         return value
     printed = value if type(value) in SCALARS or is_flat(value) else _make_printable(value)
-    context.effort.spend_text(measure(printed))
+    context.budget.spend_text(measure(printed))
     return printed
 
 
@@ -339,7 +339,7 @@ def _make_printable(value: Value) -> Value:
 def join_text(context: RowContext, values: list[Value]) -> str:
     """Return what `~` makes of values: their texts put together."""
     printed = [one if type(one) is str else _make_printable(one) for one in values]
-    context.effort.spend_text(sum(map(measure, printed)))
+    context.budget.spend_text(sum(map(measure, printed)))
     return "".join(map(str, printed))
 
 
@@ -349,14 +349,14 @@ def guard_steps(context: RowContext, values: Iterable[Value], weight: int = 1) -
 
     def count_steps() -> Iterator[Value]:
         for one in values:
-            context.effort.spend(weight)
+            context.budget.spend(weight)
             yield one
 
     try:
         size = len(values)  # type: ignore[arg-type]  # that is the question
     except TypeError:
         return count_steps()
-    context.effort.spend(size * weight)
+    context.budget.spend(size * weight)
     return values
 
 
@@ -378,7 +378,7 @@ def _guard(name: str, size: Callable[..., int]) -> Callable[..., Value]:
     @pass_context
     @wraps(original)
     def guarded(context: RowContext, value: Value, *arguments: Value, **options: Value) -> Value:
-        context.effort.spend_text(size(value, *arguments, **options))
+        context.budget.spend_text(size(value, *arguments, **options))
         return context.call(original, value, *arguments, **options)
 
     return guarded
@@ -415,7 +415,7 @@ def join_values(
     if attribute is not None:
         value = context.call(JINJA_FILTERS["map"], value, attribute=attribute)
     values, separator = list(value), str(d)
-    context.effort.spend_text(measure_joined(separator, values))
+    context.budget.spend_text(measure_joined(separator, values))
     return separator.join(map(str, values))
 
 
@@ -425,7 +425,7 @@ def format_text(context: RowContext, value: Value, *args: Value, **kwargs: Value
     if args and kwargs:
         raise TypeError("`format` takes values either by place or by name")
     text, values = write_text(value), kwargs or args
-    context.effort.spend_text(measure_conversions(text, values))
+    context.budget.spend_text(measure_conversions(text, values))
     return text % values
 
 
@@ -443,7 +443,7 @@ def trim_text(context: RowContext, value: Value, chars: str | None = None) -> st
     if chars is None and type(value) is str:
         return value.strip()
     text = write_text(value)
-    context.effort.spend_text(measure_stripped(text, chars))
+    context.budget.spend_text(measure_stripped(text, chars))
     return text.strip(chars)
 
 
@@ -453,7 +453,7 @@ def sum_values(
 ) -> Value:
     """Return the values added up; lists are added up to a longer list."""
     values = list(iterable)
-    context.effort.spend_text(measure(values))
+    context.budget.spend_text(measure(values))
     return context.call(JINJA_FILTERS["sum"], values, attribute, start)
 
 
@@ -462,7 +462,7 @@ def replace_text(context: RowContext, s: Value, old: Value, new: Value, count: i
     """Return text with every `old`, or the first `count`, replaced by `new`."""
     text, first, second = write_text(s), write_text(old), write_text(new)
     times = -1 if count is None else count
-    context.effort.spend_text(measure_replacement(text, first, second, times))
+    context.budget.spend_text(measure_replacement(text, first, second, times))
     return text.replace(first, second, times)
 
 
@@ -496,7 +496,7 @@ def parse_json(context: RowContext, value: object) -> object:
     if not isinstance(value, str):
         plain = make_plain(value)
         raise TypeError(f"`fromjson` reads text, and this is {describe_type(plain)}")
-    context.effort.spend_text(_JSON_GROWTH * len(value))
+    context.budget.spend_text(_JSON_GROWTH * len(value))
     try:
         found: object = _DECODER.decode(value)
     except json.JSONDecodeError as error:
@@ -537,7 +537,7 @@ def write_json(context: RowContext, value: object, indent: int | None = None) ->
     if indent is not None and indent > _MOST_INDENT:
         raise ValueError(f"`tojson`: an indent of {indent} is too wide")
     size = measure(value)
-    context.effort.spend_text(size if indent is None else size * _INDENT_GROWTH)
+    context.budget.spend_text(size if indent is None else size * _INDENT_GROWTH)
     plain = make_plain(value)
     return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent, default=_write_cell)
 
@@ -597,7 +597,7 @@ def replace_pattern(
     becomes too long.
     """
     flags = (re.MULTILINE if multiline else re.NOFLAG) | (re.IGNORECASE if ignorecase else re.NOFLAG)
-    text, effort = write_text(value), context.effort
+    text, budget = write_text(value), context.budget
     if len(pattern) > _LONGEST_PATTERN:
         raise re.error(f"the pattern has {len(pattern):,} characters; {_LONGEST_PATTERN:,} are allowed")
     compiled = re.compile(pattern, flags)
@@ -605,10 +605,10 @@ def replace_pattern(
     powers, branches = _weigh_pattern(pattern, flags)
     tries = powers * math.log10(len(text) + 2) + branches * math.log10(2)
     if tries <= _MOST_TRIES and (len(text) + 1) * len(repl) <= MOST_ELEMENTS:
-        effort.spend(int(10.0**tries) // _STEP_TRIES)
+        budget.spend(int(10.0**tries) // _STEP_TRIES)
         return compiled.sub(repl, text, count=count)
-    if effort.steps < MOST_STEPS:  # only with all steps granted does this run where it can be stopped
-        effort.spend(effort.steps + 1)
+    if budget.steps < MOST_STEPS:  # only with all steps granted does this run where it can be stopped
+        budget.spend(budget.steps + 1)
     import regex  # type: ignore[import-untyped]  # its functions are those of `re`, with a time limit
 
     made = 0
@@ -625,7 +625,7 @@ def replace_pattern(
     flag_bits = int(compiled.flags & _FLAGS)
     started = time.monotonic()
     try:
-        return str(regex.sub(pattern, expand, text, count=count, flags=flag_bits, timeout=effort.seconds))
+        return str(regex.sub(pattern, expand, text, count=count, flags=flag_bits, timeout=budget.seconds))
     except TimeoutError:
         message = f"`regex_replace`: the pattern {pattern!r} takes too long on this text"
         raise ExcessError(message) from None
@@ -633,7 +633,7 @@ def replace_pattern(
         raise re.error(str(error)) from None
     finally:
         # All patterns of a row share its time; the last of them may still begin.
-        effort.seconds = max(effort.seconds - (time.monotonic() - started), _LEAST_SECONDS)
+        budget.seconds = max(budget.seconds - (time.monotonic() - started), _LEAST_SECONDS)
 
 
 @lru_cache(maxsize=512)

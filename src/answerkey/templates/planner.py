@@ -8,7 +8,7 @@ other rows are rendered.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 import polars as pl
@@ -205,11 +205,12 @@ class Program:
         if compute_column(self.expression, empty) is None:  # found out before any part of it is computed
             return None
         computed = compute_column(self.expression, tables)
-        if computed is not None and isinstance(computed.series.dtype, (pl.List, pl.Struct)):
-            computed = computed.require(find_small(computed.series, MOST_ELEMENTS))
-        if computed is not None and computed.good is not None and computed.good.all():
-            return Computed(computed.series)
-        return computed
+        if computed is None:
+            return None
+        series = computed.series
+        if isinstance(series.dtype, (pl.List, pl.Struct)) and bound_total(series) > MOST_ELEMENTS:
+            computed = computed.require(weigh_cells(series) <= MOST_ELEMENTS)
+        return Computed(series) if computed.good is not None and computed.good.all() else computed
 
     def _render_distinct(self, tables: Tables) -> Distinct:
         """Render rows, once where they are alike in all that is read; a value may recur."""
@@ -255,10 +256,7 @@ def take_rows(tables: Tables, rows: pl.Series) -> Tables:
     """Return the rows at these positions of every table; the same tables where these are all."""
     if len(rows) == len(tables[SAMPLE]):  # positions ascend
         return tables
-    return {
-        name: table.take(rows) if table.columns else replace(table, ids=table.ids.gather(rows))
-        for name, table in tables.items()
-    }
+    return {name: table.take(rows) for name, table in tables.items()}
 
 
 def _follow_path(steps: Path, cell: object) -> object:
@@ -585,27 +583,18 @@ def _are_alike(series: pl.Series) -> bool:
 _EACH: Final = 2
 
 
-def find_small(series: pl.Series, most: int) -> pl.Series | None:
-    """Return which values certainly have no more than `most` characters and elements; None: all of them."""
-    if _bound_total(series) <= most:
-        return None
-    weights = weigh_cells(series)
-    heaviest = cast("int | None", weights.max())
-    return None if (heaviest or 0) <= most else weights <= most
-
-
 def weigh_cells(series: pl.Series) -> pl.Series:
     """Return at least as much as each value has characters and elements."""
     return series.to_frame("value").select(_weigh(pl.col("value"), series.dtype)).to_series()
 
 
-def _bound_total(series: pl.Series) -> int:
+def bound_total(series: pl.Series) -> int:
     """Return at least as much as all values of a column count together."""
     own = _EACH * len(series)
     if isinstance(series.dtype, pl.List):
-        return own + _bound_total(series.explode())
+        return own + bound_total(series.explode())
     if isinstance(series.dtype, pl.Struct):
-        return own + sum(_bound_total(series.struct.field(one.name)) for one in series.dtype.fields)
+        return own + sum(bound_total(series.struct.field(one.name)) for one in series.dtype.fields)
     return own + (int(series.estimated_size()) if series.dtype == pl.String else 0)
 
 

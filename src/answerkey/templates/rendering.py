@@ -44,7 +44,7 @@ from answerkey.templates.values import (
     MOST_GROWTH,
     MOST_STEPS,
     SCALARS,
-    Effort,
+    Budget,
     ExcessError,
     RowContext,
     RowError,
@@ -158,7 +158,7 @@ class Recipe:
         for _ in rows.fill():
             if frame is None:  # at first, and after a row that failed
                 frame = cast("RowContext", template.new_context(dict(rows.given)))
-                frame.effort = Effort(steps)
+                frame.budget = Budget(steps)
             frame.renew()
             outcome: object
             try:

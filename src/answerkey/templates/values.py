@@ -250,7 +250,7 @@ _DIGIT_BITS: Final = 4
 _TEXTS: Final = frozenset([str])
 
 
-class Effort:
+class Budget:
     """What is left of the steps of one row, and of the time for patterns.
 
     With few steps (`FEW_STEPS`) nothing is tried whose cost cannot be told.
@@ -284,14 +284,14 @@ class Effort:
 
 
 class RowContext(Context):
-    """What a template sees of one row, with the effort that is left for it.
+    """What a template sees of one row, with its budget of steps.
 
     `holds` tells the row's own values, which nothing may change, from what the template made itself.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - Jinja's own signature
         super().__init__(*arguments, **options)
-        self.effort = Effort()
+        self.budget = Budget()
         self.given = self.parent
         self._held: frozenset[int] | None = None
 
@@ -299,14 +299,14 @@ class RowContext(Context):
         """Begin anew with the next row: nothing set, nothing spent."""
         self.vars.clear()
         self.exported_vars.clear()
-        self.effort.renew()
+        self.budget.renew()
         self.eval_ctx.autoescape = False
         self._held = None
 
     def derived(self, locals: dict[str, Any] | None = None) -> RowContext:  # noqa: A002 - Jinja's own signature
         """Return a context of the same row; what was given and what is left stay the same."""
         context = cast("RowContext", super().derived(locals))
-        context.effort, context.given = self.effort, self.given
+        context.budget, context.given = self.budget, self.given
         return context
 
     def holds(self, value: object) -> bool:

@@ -145,6 +145,7 @@ def test_nonsense_is_said_while_it_runs(call: Call, server: TestServer, words: l
         "for example 'Let me think'\n  = help: Ctrl-C stops the run; raise `max_tokens`"
     )
     assert "  cut off by the token limit: 120\n" in done.out
+    assert call("run", *words, "-q", "--cache-policy", "no-cache").err == ""
 
 
 def test_nonsense_stops_the_run_when_that_is_wanted(call: Call, server: TestServer, words: list[str]) -> None:

@@ -14,6 +14,7 @@ from answerkey.datasets.questions import (
     read_texts,
     take_labels,
 )
+from answerkey.datasets.tables import load_rows
 
 ABCD = ("A", "B", "C", "D")
 TEXTS = ("Paris", "Lyon", "Nice", "Lyon")
@@ -123,6 +124,20 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     """Labels that a table states are kept; the truth is a label, and what is no part of it stays aside."""
     truth = choices[1] if choices else "B"
     whole = {"Question": "q", "answer": truth, "subject": "maps", "note": 1, **row}
-    found = find_columns(tuple(whole)).read_question(whole)
+    found = find_columns(list(whole)).read_question(whole)
+    first = load_rows([whole], name="rows").samples
+    assert find_columns(list(whole), first=first).read_question(whole) == found
     assert (found.question, found.choices, found.options, found.truth) == ("q", choices, options, truth)
     assert (found.category, found.original) == ("maps", {"note": 1})
+
+
+def test_what_columns_hold_tells_which_is_meant() -> None:
+    """Fields inside a cell are found, a column of nulls is passed over, and letters alone are no options."""
+    listed = [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]
+    row = {"question": {"stem": "q", "choices": listed}, "answer": None, "label": "2", "labels": ["1", "2"]}
+    found = find_columns(list(row), first=load_rows([row], name="rows").samples)
+    names = {"question": "question.stem", "options": "question.choices", "choices": "labels"}
+    assert found.columns == {**names, "answer": "label"}
+    question = found.read_question(row)
+    assert (question.question, question.choices, question.options) == ("q", ("1", "2"), ("x", "y"))
+    assert question.truth == "2"

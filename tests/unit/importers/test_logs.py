@@ -43,16 +43,12 @@ def test_members_are_read_whatever_they_are_compressed_by(desk: Desk, method: in
     assert read_all(desk.archive("x.zip", files, method=method)) == files
 
 
-def test_the_list_of_members_keeps_its_order_and_its_repetitions(desk: Desk) -> None:
-    """A name that was written anew comes again."""
-    path = desk.archive("x.zip", [("b", b"1"), ("a", b"2"), ("b", b"3")])
+def test_members_come_as_they_are_listed_wherever_the_archive_begins(desk: Desk) -> None:
+    """A name that was written anew comes again; offsets are counted from where the archive begins."""
+    files = [("b", b"1"), ("a", b"2"), ("b", b"3")]
+    path = desk.archive("x.zip", files, start=b"#!/bin/sh\n")
     assert [member.name for member in iterate_members(path)] == ["b", "a", "b"]
-
-
-def test_an_archive_may_stand_behind_something_else(desk: Desk) -> None:
-    """Offsets are counted from where the archive begins."""
-    path = desk.archive("x.zip", {"a": b"text"}, start=b"#!/bin/sh\n")
-    assert read_all(path) == {"a": b"text"}
+    assert read_all(path) == {"b": b"3", "a": b"2"}
 
 
 def test_folders_are_no_members_and_a_comment_is_passed_over(tmp_path: Path) -> None:
@@ -167,27 +163,25 @@ def test_a_path_leads_into_objects_and_what_is_beside_it_can_be_kept() -> None:
     assert stream.rest == {"head": {"n": 1}, "results/v": 3, "z": 6}
 
 
-def test_the_values_of_an_object_come_by_their_keys() -> None:
-    """As they stand."""
-    assert read('{"1": {"a": 1}, "0": 2}') == [("1", {"a": 1}), ("0", 2)]
-
-
-def test_a_path_that_leads_nowhere_has_no_elements() -> None:
-    """Neither a key that is not there, nor a value that is no object."""
-    assert read('{"a": [1]}', "b") == []
-    assert read('{"a": [1]}', "a", "b") == []
+@pytest.mark.parametrize(
+    ("text", "path", "elements"),
+    [
+        ('{"1": {"a": 1}, "0": 2}', (), [("1", {"a": 1}), ("0", 2)]),
+        ('{"a": [1]}', ("b",), []),
+        ('{"a": [1]}', ("a", "b"), []),
+        ("[NaN, 1]", (), [("0", None), ("1", 1)]),
+    ],
+)
+def test_values_come_by_their_keys(text: str, path: tuple[str, ...], elements: object) -> None:
+    """A path that leads nowhere has none; numbers that JSON does not have are null."""
+    assert read(text, *path) == elements
+    assert parse_json("[NaN, Infinity, -Infinity, 1]") == [None, None, None, 1]
 
 
 def test_the_line_of_an_element_is_known() -> None:
     """It is the one on which the element ends."""
     stream = JsonStream(io.StringIO('[\n{"a":\n1},\n\n{"b": 2}\n]'))
     assert [(stream.line, value) for _, value in stream.elements()] == [(3, {"a": 1}), (5, {"b": 2})]
-
-
-def test_numbers_that_json_does_not_have_are_null() -> None:
-    """Other tools write them."""
-    assert parse_json("[NaN, Infinity, -Infinity, 1]") == [None, None, None, 1]
-    assert read("[NaN, 1]") == [("0", None), ("1", 1)]
 
 
 @pytest.mark.parametrize(
@@ -225,15 +219,10 @@ def test_an_element_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_put_is_got_and_the_last_of_a_name_counts() -> None:
-    """A name that was never put has nothing."""
+    """A name that was never put has nothing; names come from logs, which may hold half a surrogate pair."""
     with LookupTable() as table:
         table.put("a", {"value": 1.5})
         table.put("a", ["two", None])
-        assert (table.get("a"), table.get("b"), table.count) == (["two", None], None, 2)
-
-
-def test_half_a_surrogate_pair_is_no_obstacle() -> None:
-    """Names come from logs, which may hold anything."""
-    with LookupTable() as table:
         table.put("\ud800", "\udfff")
+        assert (table.get("a"), table.get("b"), table.count) == (["two", None], None, 3)
         assert table.get("\ud800") == "\udfff"

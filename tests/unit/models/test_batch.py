@@ -22,6 +22,7 @@ from answerkey.models.calls import (
     Budget,
     Call,
     CallSettings,
+    Clock,
     Event,
     Finished,
     MemoryLedger,
@@ -30,7 +31,7 @@ from answerkey.models.calls import (
 )
 from answerkey.models.config import Caller, Generation, Price, Secret
 from answerkey.models.providers import APIS, Connection, connect
-from answerkey.models.retry import Clock, NoReply, Reply, Request
+from answerkey.models.retry import NoReply, Reply, Request
 from answerkey.testing import Behaviour, TestServer
 from answerkey.testing.server import BatchStore
 from answerkey.types import Completion, CompletionStatus
@@ -170,9 +171,11 @@ class Kept:
     ) -> BatchClient:
         """Return a client as a new process would make it; without a desk it goes over HTTP."""
         clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
-        chosen = CallSettings(**({"ledger": self.ledger, "watch": self.events.append} | settings))  # type: ignore[arg-type]
-        http = {} if desk is None else {"open_http": lambda *_: desk}
-        return BatchClient(connection, chosen, self.book, limits, clock=clock, **http)
+        known = {"ledger": self.ledger, "watch": self.events.append, "clock": clock}
+        client = BatchClient(connection, CallSettings(**(known | settings)), self.book, limits)  # type: ignore[arg-type]
+        if desk is not None:
+            client.open_http = lambda *_: desk  # type: ignore[assignment]
+        return client
 
     def complete(self, desk: FakeDesk, *questions: str, **settings: object) -> list[Completion]:
         """Return what one process is answered."""

@@ -21,6 +21,7 @@ from answerkey.models.calls import (
     Budget,
     Call,
     CallSettings,
+    Clock,
     Event,
     Finished,
     FinishedCalls,
@@ -32,7 +33,7 @@ from answerkey.models.calls import (
 from answerkey.models.client import Commits, ModelClient
 from answerkey.models.config import Generation, Price
 from answerkey.models.providers import APIS, Connection
-from answerkey.models.retry import Clock, NoReply, Reply, Request
+from answerkey.models.retry import NoReply, Reply, Request
 from answerkey.types import Completion, CompletionStatus
 
 CHAT = APIS["chat"]
@@ -90,8 +91,9 @@ class FakeEndpoint:
     def open(self, connection: Connection = CONNECTION, **settings: object) -> ModelClient:
         """Return a client that calls it."""
         clock = Clock(lambda: self.time, lambda: self.time, self.sleep, lambda: 1.0)
-        chosen = CallSettings(**settings)  # type: ignore[arg-type]  # its fields
-        return ModelClient(connection, chosen, clock=clock, open_http=lambda *_: self)  # type: ignore[arg-type]
+        client = ModelClient(connection, CallSettings(clock=clock, **settings))  # type: ignore[arg-type]
+        client.open_http = lambda *_: self  # type: ignore[assignment]
+        return client
 
     def fail(self, calls: Sequence[Call], match: str, **settings: object) -> AnswerkeyError:
         """Return the error that calls end with."""
@@ -404,7 +406,8 @@ def test_connections_live_on_between_calls_and_are_closed_in_the_end() -> None:
         return opened[-1]
 
     before = set(threading.enumerate())
-    client = ModelClient(CONNECTION, open_http=open_endpoint)  # type: ignore[arg-type]
+    client = ModelClient(CONNECTION)
+    client.open_http = open_endpoint  # type: ignore[assignment]
     client.complete(make_calls("a"))
     client.complete(make_calls("b"))
     client.close()

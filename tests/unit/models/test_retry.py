@@ -8,10 +8,9 @@ from email.utils import formatdate
 
 import pytest
 
-from answerkey.models.calls import Limits
+from answerkey.models.calls import Clock, Limits
 from answerkey.models.retry import (
     Bucket,
-    Clock,
     Health,
     NoReply,
     NoReplyKind,
@@ -27,7 +26,7 @@ from answerkey.types import Completion, CompletionStatus
 
 NOON = 1_800_000_000.0
 FAILED = Completion(None, CompletionStatus.ERROR, error="no")
-OVERLOAD = Outcome(Verdict.AGAIN, FAILED, "status 503", is_overload=True)
+OVERLOAD = Outcome(Verdict.AGAIN, FAILED, "status 503")
 UNREADABLE = Outcome(Verdict.UNREADABLE, FAILED, "unreadable")
 
 
@@ -69,8 +68,7 @@ def test_what_a_status_means(statuses: tuple[int, ...], verdict: Verdict) -> Non
     """Not now, and fewer requests at once might help; not like this; not you."""
     for status in statuses:
         outcome = judge(Reply(status, {}, b"{}"), read_badly)
-        assert (outcome.verdict, outcome.is_overload) == (verdict, verdict is Verdict.AGAIN)
-        assert outcome.completion.error == "no sense"
+        assert (outcome.verdict, outcome.completion.error) == (verdict, "no sense")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def test_what_a_status_means(statuses: tuple[int, ...], verdict: Verdict) -> Non
 def test_an_error_that_holds_for_every_call_is_told_apart(status: int, body: bytes, label: str) -> None:
     """It is named in `code` or `type`, of the body or of its `error`."""
     outcome = judge(Reply(status, {}, body), read_badly)
-    assert (outcome.verdict, outcome.label, outcome.is_overload) == (Verdict.REFUSED, label, False)
+    assert (outcome.verdict, outcome.label) == (Verdict.REFUSED, label)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +220,7 @@ def test_the_time_of_a_call_is_limited() -> None:
 
 def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
     """No connection: as long as `reach_seconds`; no reply in time: once. After a first reply: as ever."""
-    lost, late = (Outcome(Verdict.AGAIN, FAILED, label, is_overload=True) for label in ("connect", "timeout"))
+    lost, late = (Outcome(Verdict.AGAIN, FAILED, label) for label in ("connect", "timeout"))
     hand = Hand()
     retry = hand.retry()
     retry.begin_attempt()

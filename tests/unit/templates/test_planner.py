@@ -12,12 +12,13 @@ from answerkey.templates import values as template_values
 from answerkey.templates.analysis import Path, Step
 from answerkey.templates.planner import (
     Computed,
+    bound_total,
     find_keys,
-    find_small,
     find_value_keys,
     group_rows,
     number_values,
     print_cells,
+    weigh_cells,
 )
 from answerkey.templates.values import measure
 from answerkey.types import Samples
@@ -401,18 +402,7 @@ SIZED = [
 
 @pytest.mark.parametrize("series", SIZED)
 def test_no_value_counts_less_than_its_measure(series: pl.Series) -> None:
-    """Whatever may be more than the limit is not called small; far below it all are."""
-    for most in range(25):
-        small = find_small(series, most)
-        calls_small = [True] * len(series) if small is None else small.to_list()
-        for value, is_small in zip(series.to_list(), calls_small, strict=True):
-            assert not is_small or measure(value) <= most
-    assert find_small(series, 1000) is None
-
-
-def test_one_large_value_does_not_make_the_others_large() -> None:
-    """Large columns are looked at row by row."""
-    small = find_small(pl.Series([["x" * 50], ["y"], None]), 20)
-    assert small is not None
-    assert small.to_list() == [False, True, True]
-    assert find_small(pl.Series(["x" * 15] * 4), 20) is None
+    """Each on its own, and all of them together."""
+    sizes = list(map(measure, series.to_list()))
+    assert all(size <= weight for size, weight in zip(sizes, weigh_cells(series), strict=True))
+    assert bound_total(series) >= sum(sizes)

@@ -18,7 +18,7 @@ from answerkey.templates.environment import replace_pattern
 from answerkey.templates.values import (
     FOREIGN,
     MOST_STEPS,
-    Effort,
+    Budget,
     ExcessError,
     MissingName,
     count_within,
@@ -163,9 +163,9 @@ def test_what_is_counted_is_counted_once_and_no_further_than_asked() -> None:
     assert count_within([shared, {"again": shared}], 1_000) == 6 + (2 * 10 + 2 + 10) + (4 + len("again"))
 
 
-def replace(pattern: str, repl: str, text: str, *, effort: Effort | None = None, **options: Any) -> str:  # noqa: ANN401 - those of the filter
+def replace(pattern: str, repl: str, text: str, *, budget: Budget | None = None, **options: Any) -> str:  # noqa: ANN401 - those of the filter
     """Return what `regex_replace` makes of a text."""
-    context = cast("Any", SimpleNamespace(effort=effort or Effort()))
+    context = cast("Any", SimpleNamespace(budget=budget or Budget()))
     return replace_pattern(context, text, pattern, repl, **options)
 
 
@@ -186,9 +186,9 @@ ANCHORED = r"^\s*x.*y"
 )
 def test_the_worst_case_of_a_pattern_decides_who_runs_it(pattern: str, size: int, quick: bool) -> None:  # noqa: FBT001 - a column of the table
     """Repeats multiply the size of the text, branches double, a repeated group has no bound."""
-    effort, is_multiline = Effort(MOST_STEPS - 1), pattern.startswith("(?#lines)")
+    budget, is_multiline = Budget(MOST_STEPS - 1), pattern.startswith("(?#lines)")
     try:
-        replace(pattern.removeprefix("(?#lines)"), "", "z" * size, effort=effort, multiline=is_multiline)
+        replace(pattern.removeprefix("(?#lines)"), "", "z" * size, budget=budget, multiline=is_multiline)
     except ExcessError:
         assert not quick
     else:
@@ -213,10 +213,10 @@ def test_both_engines_agree(pattern: str, repl: str) -> None:
 
 def test_a_pattern_without_end_takes_the_time_of_its_row() -> None:
     """Then it is the row's error; what is left of the time is for the other patterns of the row."""
-    effort = Effort()
+    budget = Budget()
     with pytest.raises(ExcessError, match="takes too long on this text"):
-        replace("(a|aa)+$", "", "a" * 60 + "b", effort=effort)
-    assert 0 < effort.seconds < 0.5
+        replace("(a|aa)+$", "", "a" * 60 + "b", budget=budget)
+    assert 0 < budget.seconds < 0.5
 
 
 @pytest.mark.parametrize(

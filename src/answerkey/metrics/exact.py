@@ -69,9 +69,11 @@ def sum_column(numbers: pl.Series) -> tuple[int, int]:
             continue
         digits: list[pl.Series] = []
         left = part * 2.0 ** (_DIGIT_BITS - top)
-        while len(digits) < _DIGITS and (not digits or (left != 0).any()):
+        for _ in range(_DIGITS):
             digits.append(left.cast(pl.Int64))
             left = (left - digits[-1].cast(pl.Float64)) * 2.0**_DIGIT_BITS
+            if not (left != 0).any():
+                break
         # Numbers that have no other digits.
         is_exact = (left == 0) & ((part.abs() >= 2.0 ** (top - 100)) | (part == 0))
         digits = [digit.filter(is_exact) for digit in digits]

@@ -1,4 +1,4 @@
-"""What every scorer is, the table of its verdicts, what templates see beside the sample, and action rules."""
+"""What every scorer is, the table of its verdicts, what templates see, scoring a shard, and action rules."""
 
 from __future__ import annotations
 

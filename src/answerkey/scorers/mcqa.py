@@ -4,6 +4,8 @@ Values: `is_correct` (1.0 or 0.0). Metadata: `completion_validity` (VALID or INV
 when VALID), `predicted_choice` (null when INVALID), `ground_truth_choice`, `choices`, `extraction_rule`. A
 rule that has parts also gives `answer_span`, the passage of the text that decided. Where the options were
 shown in another order than in the file, the truth moves with its option.
+
+Below: the audited samples, whose completions are read by every rule and as other harnesses read them.
 """
 
 from __future__ import annotations

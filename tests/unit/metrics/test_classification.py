@@ -180,11 +180,11 @@ def test_rows_without_a_truth_are_left_out_wherever_they_stand() -> None:
 
 def test_a_class_that_some_samples_lack_has_ratios_of_nothing() -> None:
     """A cluster without a class adds nothing to its sums."""
-    whole = {"n": 2, "confusion": {"A": {"A": 1}, "B": {"B": 1}}, "no_prediction": {}}
-    part = {"n": 1, "confusion": {"A": {"A": 1}}, "no_prediction": {}}
+    whole = {"n": 3, "confusion": {"A": {"A": 1, "C": 1}, "B": {"B": 1}}, "no_prediction": {}}
+    part = {"n": 2, "confusion": {"A": {"A": 1, "C": 1}}, "no_prediction": {}}
     ratios = {name: (one.top, one.bottom) for name, one in LETTERS.ratios(part, whole).items()}
     assert {ratios[f"B_{rate}"] for rate in ("precision", "recall", "f1_score")} == {(0, 0)}
-    assert (ratios["A_recall"], ratios["accuracy"]) == ((1, 1), (1, 1))
+    assert (ratios["A_recall"], ratios["accuracy"], ratios["C_precision"]) == ((1, 2), (1, 2), (0, 1))
 
 
 def test_counts_are_summed_before_they_are_divided() -> None:

@@ -500,6 +500,7 @@ def test_cells_are_resampled_as_samples_are() -> None:
     theirs = stats.binomtest(300, 1000).proportion_ci(method="wilson")
     assert found.interval == pytest.approx((theirs.low, theirs.high), abs=0.003)
     assert found.std_error == pytest.approx((0.3 * 0.7 / 1000) ** 0.5, rel=0.05)
+    assert (found.interval_method, found.is_share) == ("bca", True)
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:

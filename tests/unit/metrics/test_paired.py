@@ -104,6 +104,9 @@ def test_few_clusters_have_an_error_and_no_interval() -> None:
     found = measure_difference([(1.0, 0.0, 3), (0.0, 0.0, 3)], {"a": [(1.0, 0.0, 3)], "b": [(0.0, 0.0, 3)]})
     assert (found.evidence.interval, found.evidence.p) == (None, None)
     assert found.evidence.interval_note == "it needs 5 clusters, there are 2"
+    clusters = {str(place): [(1.0, float(place > 1), 2)] for place in range(5)}
+    found = measure_difference([pair for one in clusters.values() for pair in one], clusters)
+    assert (found.evidence.clusters, found.evidence.interval_method) == (5, "clustered_t")
 
 
 @pytest.mark.parametrize("pair", [(1.0, 0.5, 3), (0.5, 1.0, 3)])

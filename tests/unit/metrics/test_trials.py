@@ -213,6 +213,8 @@ def test_repetitions_are_compared_by_name() -> None:
     ):
         (found,) = compare_repetitions(runs)
         assert (found["values"], found["mean"], found["std_dev"], found["runs"]) == (numbers_of, 0.5, None, 1)
+    partly = compare_repetitions([[value(0.5), value(0.5, "other")], [value(1.0)]])
+    assert [one["values"] for one in partly] == [[0.5, 1.0], [0.5, None]]
     (found,) = compare_repetitions([[value(0.5)], [value(1.0)]])
     assert (found["mean"], found["std_dev"], found["runs"]) == (0.75, 0.125**0.5, 2)
     (found,) = compare_repetitions([[value(None)], [value(None)]])
@@ -227,6 +229,7 @@ def test_the_share_of_the_modal_score() -> None:
     """The most frequent score of each sample, the smallest of equals; without a score there is none."""
     columns = [[1.0, 0.0, 1.0, None], [1.0, 1.0, None, None], [0.0, None, None, None]]
     found = measure_agreement([pl.Series(column, dtype=pl.Float64) for column in columns])
+    assert found.columns == ["score", "share", "runs"]
     assert found.rows() == [(1.0, 2 / 3, 3), (0.0, 0.5, 2), (1.0, 1.0, 1), (None, None, 0)]
 
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,6 +29,8 @@ ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if h
 _FREE = (signal.SIG_DFL, signal.default_int_handler)
 #: So long after the first signal everything is over: `docker stop` kills after ten seconds.
 SECONDS = 7.0
+#: A signal so soon after the first, in seconds, is the same one once more.
+SAME_SIGNAL = 0.2
 #: The exit code of a command that a signal ended is this plus the number of the signal.
 EXIT_CODE = 128
 
@@ -66,9 +69,12 @@ class Signals:
             first = _receive(receiver)
             if first is None:
                 return
+            began = time.monotonic()
             receiver.settimeout(SECONDS)
             try:
-                number = _receive(receiver)
+                # One Ctrl-C may come twice: from the terminal and a parent, or handed on by another thread.
+                while (number := _receive(receiver)) and time.monotonic() < began + SAME_SIGNAL:
+                    pass
             except TimeoutError:
                 if not self.is_over:
                     self._give_up(self.first or Interrupted(first))

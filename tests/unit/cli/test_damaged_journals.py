@@ -26,7 +26,8 @@ Stop = Callable[..., None]
 @pytest.fixture
 def stop(tmp_path: Path, server: TestServer, quiz: list[str], call: Call) -> Stop:
     """Return a function that leaves a run of 60 questions after 25 of them; it has no call cache."""
-    write_rows(tmp_path / "rows.jsonl", [{"question": f"q {number}?", "answer": "A"} for number in range(60)])
+    rows = [{"question": f"question {number}?", "answer": "A"} for number in range(60)]
+    write_rows(tmp_path / "rows.jsonl", rows)
 
     def run(out: object = "half") -> None:
         limit = ("--cache-policy", "no-cache", "--max-calls", 25)
@@ -135,7 +136,7 @@ def test_a_journal_that_lacks_its_end_is_told(call: Call, stop: Stop, server: Te
     done = call("resume", "half")
     if done.code == 2:  # which pages are at the end depends on the lengths of the records
         assert "error[E503]: the journal of the run is damaged" in done.err
-        assert server.asked.total == 25
+        assert server.asked.total == 0
         return
     told = re.search(r"records of the journal: (\d+)\n(?:.*\n)*calls: (\d+) known, (\d+) left\n", done.err)
     assert done.code == 0

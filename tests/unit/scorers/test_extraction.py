@@ -114,6 +114,7 @@ def test_scorer_tells_the_rule_what_its_field_gives() -> None:
     assert [one.metadata["predicted_choice"] for one in told] == ["B", "C", "A", None, None]
     assert [one.metadata["validity_reason"] for one in told] == [None, None, None, "REFUSED", None]
     assert [one.metadata["answer_span"] for one in told] == [[4, 18], [0, 9], [4, 18], None, None]
+    assert told[1].metadata["extraction_rule"] == "stated_answer/answer_cue"
     scorer, samples, completions = build(None)
     judged = judge("The answer is Rome.", ["A", "B"], "B", "stated_answer", ["Paris", "Rome"])
     assert judged.values == {"is_correct": 1.0}  # one completion as in a column

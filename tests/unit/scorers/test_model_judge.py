@@ -302,10 +302,10 @@ def test_reply_without_a_verdict_fails_the_row(said: Completion, why: str) -> No
 def test_failed_calls_are_errors() -> None:
     """A call to the judge that failed is an ERROR, and so is a completion that was never given."""
     lost = Completion(None, CompletionStatus.ERROR, error="HTTP 500")
-    found, model = score(lambda _: lost, Completion("because"), lost)
+    found, model = score(lambda _: lost, lost, Completion("because"))
     assert [(one.status.value, one.reason, one.metadata["judge_error"]) for one in found] == [
-        ("ERROR", "JUDGE_CALL_FAILED", "HTTP 500"),
         ("ERROR", "CALL_FAILED", None),
+        ("ERROR", "JUDGE_CALL_FAILED", "HTTP 500"),
     ]
     assert len(model.asked) == 1
 
@@ -395,3 +395,5 @@ def test_names_are_those_of_the_scores() -> None:
     assert tuple(scores.value_names) == ModelAsAJudge.value_names
     assert tuple(scores.metadata_names) == ModelAsAJudge.metadata_names
     assert isinstance(build_judge(), ModelScorer)
+    unit = (0.0, 1.0)
+    assert build_judge().scales == {"score": unit, "confidence": unit, "raw_score": (1, 5)}

@@ -95,6 +95,7 @@ class Options(Overrides):
 
     def __post_init__(self) -> None:
         self.failed_limit(0)  # what is no number is told before anything is opened
+        self.read_price()
 
     def stored(self) -> dict[str, object]:
         """Return what a resumed run takes over, as plain values; paths are absolute."""

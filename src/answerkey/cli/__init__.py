@@ -21,7 +21,7 @@ from answerkey.errors import SpecError, suggest
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Evaluate": {
         "run": ("run", "Check, solve and score a task; write the run and print its summary."),
-        "score": ("run", "Score recorded completions; no model is asked."),
+        "score": ("run", "Score recorded completions; no model is called."),
         "resume": ("run", "Go on with an interrupted run where it stopped."),
         "rescore": ("run", "Score an old run's completions again, as a new run."),
         "check": ("run", "Find every mistake that can be found without asking a model."),

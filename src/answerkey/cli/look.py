@@ -395,7 +395,7 @@ Examples:
     "How alike two questions must be to be named, 0.75 unless given.",
     type=click.FloatRange(min=0.3, max=1),
 )
-@click.option("--no-duplicates", is_flag=True, help="Do not look for questions that are asked twice.")
+@click.option("--no-duplicates", is_flag=True, help="Do not look for duplicate questions.")
 @option("--dataset", "FILE", "Dataset of a task file.")
 @DIGITS
 @CONFIG
@@ -537,10 +537,10 @@ Examples:
 @option(
     "--sigma2", "V", "Variance by chance, of both models, or twice.", callback=read_quantity, multiple=True
 )
-@option("--trials", "K", "How often each sample is asked.", type=click.IntRange(min=1), multiple=True)
+@option("--trials", "K", "How many completions each sample gets.", type=click.IntRange(min=1), multiple=True)
 @option("--power", "P", "Power; 0.8 unless given.", "wanted", callback=read_quantity, default="0.8")
 @option("--alpha", "A", "Level of the test; 0.05 unless given.", callback=read_quantity, default="0.05")
-@click.option("--unpaired", is_flag=True, help="The models are not asked the same samples.")
+@click.option("--unpaired", is_flag=True, help="The models answer different samples.")
 @option("--task", "KEY", "The task, when the runs have several.")
 @with_console
 def power_command(

@@ -57,9 +57,7 @@ Examples:
 )
 @add_options(*TASK_OPTIONS, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@click.option(
-    "--dry-run", is_flag=True, help="Show what would be asked, how many calls and tokens; ask nothing."
-)
+@click.option("--dry-run", is_flag=True, help="Show prompts, calls and tokens; call no model.")
 @with_console
 def run_command(
     console: Console, file: str, models: tuple[str, ...], *, dry_run: bool, out: str | None, **options: object
@@ -179,7 +177,7 @@ def score_command(console: Console, file: str, *, out: str | None, **options: ob
         if options["completions"] is None and options["completion_column"] is None:
             for one in _read_plan(file, options):
                 if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
-                    message = f"task `{one.task.key}` asks a model, and `score` asks none"
+                    message = f"task `{one.task.key}` calls a model, and `score` calls none"
                     hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
                     raise SpecError("E119", message, hint=hint)
         return finish(console, [run_file(console, file, out=out, options=options)], write=write)

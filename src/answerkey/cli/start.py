@@ -183,7 +183,7 @@ Examples:
 @option(
     "--dataset",
     "FILE",
-    "What was asked, where the log does not say: batch outputs.",
+    "The requests, where the log does not hold them: batch outputs.",
     type=click.Path(path_type=Path),
 )
 @pairs_option(

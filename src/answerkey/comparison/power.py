@@ -29,13 +29,13 @@ PAIR = 2
 WORST = 0.5
 SOURCES = "name a RUN or two, or write `--accuracy 0.8`, or `--omega2 1/9 --sigma2 1/6`"
 UNKNOWN = Notice(
-    f"nothing says how much samples vary: both models are taken to have an accuracy of {WORST}, which asks "
-    "for the most samples",
+    f"nothing says how much samples vary: both models are taken to have an accuracy of {WORST}, which needs "
+    "the most samples",
     hint=SOURCES,
 )
 NO_CHANCE = "how much of the variance is chance, and would shrink with more trials, is not known"
 UNRELATED = Notice(
-    "as if the models' answers had nothing to do with each other, which asks for too many samples",
+    "as if the models' answers had nothing to do with each other, which gives too many samples",
     hint="give their `--correlation`, or two runs",
 )
 
@@ -216,7 +216,7 @@ def _split_variance(one: Outcomes, planned: int) -> tuple[float, float]:
     seen = _variance(one.table["value"].drop_nulls(), f"`{one.label}`")
     if one.num_trials == 1 and planned > 1:
         hint = "name runs with trials, or write `--omega2` and `--sigma2`"
-        raise SpecError("E119", f"`{one.label}` asked each sample once: {NO_CHANCE}", hint=hint)
+        raise SpecError("E119", f"`{one.label}` has one trial of each sample: {NO_CHANCE}", hint=hint)
     return max(0.0, seen - one.chance / one.num_trials), one.chance
 
 

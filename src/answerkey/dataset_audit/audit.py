@@ -448,7 +448,7 @@ class DatasetOptions(FieldOptions, total=False):
 def audit_dataset(
     *paths: str | Path, progress: Progress | None = None, **options: Unpack[DatasetOptions]
 ) -> tuple[DatasetAudit, ...]:
-    """Look at the questions of datasets; no model is asked.
+    """Look at the questions of datasets; no model is called.
 
     Each path is a data file, and all of them are one dataset; or one path is a task file, a run file, its
     folder or a ready-made task, whose datasets are looked at one by one.

@@ -208,7 +208,7 @@ def check_row(value: object, source: str) -> dict[str, object]:
 
 
 class _UnfitError(Exception):
-    """A cell that does not have the type asked for; the text says why."""
+    """A cell that does not have the declared type; the text says why."""
 
 
 def type_cells(

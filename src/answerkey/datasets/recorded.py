@@ -346,8 +346,8 @@ def match_completions(
         hashes = pl.concat([one.ids.hash() for one in blocks])  # they take less memory than ids
         most = int(hashes.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
         if most > 1:
-            message = f"the completions hold up to {most} trials of a sample, and the task asks each sample"
-            message += " once"
+            message = f"the completions hold up to {most} trials of a sample, and the task has one trial of"
+            message += " each sample"
             hint = f"add `trials: {{num_trials: {most}}}` to the task, or keep one trial of each sample"
             raise DataError("E209", message, where=Place(file=table.file, field=TRIAL_COLUMN), hint=hint)
     rows = _match_ids(table, dataset, num_trials, found.columns) if has_ids else _match_order(table, dataset)
@@ -446,6 +446,6 @@ def _match_order(table: Rows, dataset: Dataset) -> Rows:
 
 def refuse_single(num_trials: int, file: str | None = None) -> DataError:
     """Return the error about completions of which there is one for each sample, where several are wanted."""
-    message = f"the task asks each sample {num_trials} times, and there is one completion for each"
-    hint = f"ask a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` (0, 1, …) by"
+    message = f"the task has {num_trials} trials of each sample, and there is one completion for each"
+    hint = f"name a model, or bring a file with the columns `{ID_COLUMN}` and `{TRIAL_COLUMN}` (0, 1, …) by"
     return DataError("E209", message, where=Place(file=file), hint=f"{hint} `--completions FILE`")

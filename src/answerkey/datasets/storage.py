@@ -437,8 +437,8 @@ class S3Store(Store):
             return _CHANGED
         if isinstance(error, kinds.NoCredentialsError | kinds.PartialCredentialsError):
             keys = "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_PROFILE`"
-            hint = f"{keys}; `FSSPEC_S3_ANON=true` asks for what is public without any"
-            return "cannot be had: there are no keys to ask with", hint
+            hint = f"{keys}; `FSSPEC_S3_ANON=true` reads public data without any"
+            return "cannot be read: there are no credentials", hint
         if isinstance(error, kinds.ConnectionError | kinds.HTTPClientError | TimeoutError):
             host = urlsplit(str(self._files._s3.meta.endpoint_url)).hostname  # noqa: SLF001 - asked of the client itself
             hint = "look at the network, and at `AWS_ENDPOINT_URL` or `endpoint_url` of your AWS settings"

@@ -81,7 +81,7 @@ class RowProblems:
             shown.append(error if len(self.failed) >= self.rows else told)
         cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
         more = [
-            DataError(code, f"{kind}: {count} more rows have the same trouble") for kind, code, count in cut
+            DataError(code, f"{kind}: {count} more rows have the same problem") for kind, code, count in cut
         ]
         return [*self.fatal, *shown, *more]
 

@@ -322,7 +322,7 @@ def refuse_unordered(task: Task, file: str | None = None) -> None:
     if task.choice_order is not None and task.choice_order.orders != "original":
         raise DataError(
             "E209",
-            "the completions do not say in which order the options stood when they were asked for",
+            "the completions do not say in which order their options stood",
             where=Place(file=file),
             hint=f"bring a file with the columns `sample_id` and `{ORDER_COLUMN}` by `--completions FILE`, or"
             " write `orders: original`",

@@ -228,7 +228,10 @@ def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions
         if prepared.is_rescored:
             position = pl.int_range(pl.len()) // size
             is_missing = (pl.col("source") == NOT_ASKED) & ~position.is_in(list(shard.failed))
-            error = {"status": CompletionStatus.ERROR.value, "error": "the old run did not ask this row"}
+            error = {
+                "status": CompletionStatus.ERROR.value,
+                "error": "the old run did not call its model for this row",
+            }
             changed = [
                 pl.when(is_missing).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
                 for name, value in error.items()

@@ -313,7 +313,7 @@ def prepare_specification(
     calls_model = bool(task.solver and task.solver.needs_model and not options.brings_completions)
     if specification.num_runs > 1 and not calls_model:
         message = f"`repeatability` of `{specification.key}`: recorded completions are the same in every run"
-        errors.append(SpecError("E119", message, hint="leave `repeatability` out, or ask a model"))
+        errors.append(SpecError("E119", message, hint="leave `repeatability` out, or name a model"))
     with _collect(errors):
         if table is not None or options.completions is None:
             recorded = find_completions(
@@ -328,7 +328,7 @@ def prepare_specification(
         elif calls_model and not is_check:
             raise SpecError(
                 "E119",
-                f"task `{task.key}` asks a model, and none is named",
+                f"task `{task.key}` calls a model, and none is named",
                 where=task.place("definition", "solver"),
                 hint="add `--model builtin/random`, or bring recorded completions with `--completions FILE`",
             )
@@ -494,9 +494,9 @@ def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyErr
     if model.name.startswith("builtin/"):
         why = f"`{model.name}` has none"
     elif isinstance(model, LiveModel) and not model.connection.generation.wants_logprobs:
-        why = f"model `{model.name}` is not asked for them"
+        why = f"model `{model.name}` is not told to return them"
     elif isinstance(model, LiveModel) and not model.connection.generation.top_logprobs:
-        why = f"model `{model.name}` is asked for no alternatives: `top_logprobs` is not set"
+        why = f"model `{model.name}` is told to return no alternatives: `top_logprobs` is not set"
     hint = (
         "add `generation: {logprobs: true, top_logprobs: 10}` to the model, or `?top_logprobs=10` to its name"
     )

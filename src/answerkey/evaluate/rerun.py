@@ -415,9 +415,9 @@ def _choose_tasks(
     }
     other = [
         Notice(
-            f"task `{key}` would ask something else now; these are answers to what was asked then",
+            f"task `{key}` would send other prompts now; these completions answer the old ones",
             where=chosen[key].place("definition", "solver"),
-            hint="`answerkey run` asks anew",
+            hint="`answerkey run` calls the model anew",
         )
         for key, (now, then) in definitions.items()
         if now.get("solver") != then.get("solver")
@@ -436,7 +436,7 @@ def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, opti
             raise RunError(
                 "E507",
                 f"task `{task.key}` has {task.num_trials} trials;"
-                f" the old run asked each sample {asked} times",
+                f" the old run called its model {asked} times for each sample",
                 where=task.place("definition", "trials"),
                 hint=f"set `num_trials` to {asked}, or use `answerkey run`",
             )
@@ -494,7 +494,7 @@ def resume(
             "E507",
             f"`{place}` stopped before its `run.json` was written: there is nothing to go on from",
             where=Place(file=str(place)),
-            hint="start again with `answerkey run`; nothing had been asked",
+            hint="start again with `answerkey run`; no model had been called",
         )
     if load_manifest(place)["status"] == "complete":
         forget_journal(place)  # a disk that had failed may have kept it

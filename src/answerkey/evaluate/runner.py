@@ -453,7 +453,7 @@ def score(
         if recorded is None:
             raise SpecError(
                 "E119",
-                f"task `{ready.key}` asks a model, and there are neither completions nor a model",
+                f"task `{ready.key}` calls a model, and there are neither completions nor a model",
                 hint="pass `completions`, `model`, or samples with a column `completion`",
             )
         refuse_unordered(ready)

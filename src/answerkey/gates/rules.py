@@ -56,7 +56,7 @@ SHARES: Mapping[ShareName, tuple[str, str, str]] = {
     ),
     "refused": ("refused", "scored", "`answerkey explain {run} SAMPLE` shows what the model said"),
     "failed": ("failed", "samples", "`answerkey check FILE` lists the rows that are at fault"),
-    "error": ("errors", "samples", "`answerkey resume {run}` asks again where calls failed"),
+    "error": ("errors", "samples", "`answerkey resume {run}` repeats the calls that failed"),
 }
 #: The level at which a loss is significant.
 ALPHA = 0.05
@@ -360,7 +360,7 @@ class NotWorse:
     def explain(self, check: GateCheck) -> str:
         """Return the difference, how sure it is, and what that comes to."""
         if check.number is None or check.status is NOT_DECIDED:
-            return check.note or "the difference from the baseline cannot be told"
+            return check.note or "the difference from the baseline is not known"
 
         def write(value: float) -> str:
             return f"{100 * value:.2f}" if check.is_share else format_number(value)

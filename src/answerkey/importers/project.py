@@ -171,7 +171,7 @@ def detect_kind(path: str | Path) -> str:
     for kind in READERS:
         if READERS[kind].recognises(preview):
             return kind
-    message = f"the kind of the log `{path}` cannot be told"
+    message = f"the kind of the log `{path}` is not recognised"
     files = listing(sorted(preview.names), limit=5)
     hint = f"name one of {listing(READERS)} in place of `auto`; files there: {files}"
     raise DataError("E201", message, where=Place(file=str(path)), hint=hint)

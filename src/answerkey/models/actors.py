@@ -517,7 +517,7 @@ class ActorRound(Round):
     async def _take(self, worker: Worker, news: News) -> None:
         """Take in what an actor tells; return when the ledger has it, or will not have it."""
         for number, why, wait, attempt in news.retried:
-            LOG.debug("sample %s: %s; asked again in %.1f s", self._calls[number].sample_id, why, wait)
+            LOG.debug("sample %s: %s; retried in %.1f s", self._calls[number].sample_id, why, wait)
             self._tell(Retried(self._calls[number], why, wait, attempt))
         finished: list[tuple[Call, Completion]] = []
         for number, said in news.finished:
@@ -551,7 +551,7 @@ class ActorRound(Round):
         """Open another actor for one that is lost; False when there is none to be had."""
         worker.losses += 1
         if worker.losses >= LOSSES:
-            message = f"the process that asks from node {worker.node.address} ended {LOSSES} times: {why}"
+            message = f"the client process of node {worker.node.address} ended {LOSSES} times: {why}"
             self.stop(EngineError("E602", message, hint=_HINT), grace=GRACE_SECONDS)
             return False
         await self._endpoint.clock.sleep(float(worker.losses - 1))
@@ -563,7 +563,7 @@ class ActorRound(Round):
             self.stop(error, grace=GRACE_SECONDS)
             return False
         if not is_open and not self._pool.workers:
-            self.stop(EngineError("E602", f"no node is left that could ask: {why}", hint=_HINT))
+            self.stop(EngineError("E602", f"no node is left that could call the model: {why}", hint=_HINT))
         return is_open
 
     async def _add(self, finished: FinishedCalls) -> None:

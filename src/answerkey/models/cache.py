@@ -244,7 +244,7 @@ class CallCache:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        message = f"the call cache `{self.file}` cannot be used: {error}; every call is asked"
+        message = f"the call cache `{self.file}` cannot be used: {error}; every call is sent"
         hint = "make room or correct its rights; a damaged cache may be deleted"
         self.notices.append(Notice(message, hint=hint))
 

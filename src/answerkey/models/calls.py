@@ -178,7 +178,7 @@ def find_room() -> int | None:
     if limit == resource.RLIM_INFINITY:
         return None
     if limit - taken < KEPT_FILES // 2:
-        message = f"this process may open no more than {limit} files, too few to ask a model"
+        message = f"this process may open no more than {limit} files, too few to call a model"
         raise RunError("E502", message, hint="raise the limit: `ulimit -n 4096`")
     return max(1, limit - taken - KEPT_FILES)
 

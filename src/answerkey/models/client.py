@@ -284,7 +284,7 @@ class Round:
                     source="live",
                 )
             why = outcome.completion.error or outcome.label
-            LOG.debug("sample %s: %s; asked again in %.1f s", call.sample_id, why, wait)
+            LOG.debug("sample %s: %s; retried in %.1f s", call.sample_id, why, wait)
             self._tell(Retried(call, why, wait, retry.attempts))
             semaphore.leave()
             await clock.sleep(wait)

@@ -131,7 +131,7 @@ class HttpClient:
         except zlib.error:
             return NoReply("unreadable", f"the reply of {self._host} cannot be unpacked ({encoding})")
         except LookupError:
-            return NoReply("unreadable", f"{self._host} packs its reply in a way it was not asked for")
+            return NoReply("unreadable", f"{self._host} compresses its reply in a way that was not requested")
         except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
             return explain_error(error, self._host, seconds, has_begun=response is not None)
         finally:

@@ -156,7 +156,9 @@ class Connection:
     def require_address(self) -> None:
         """Raise SpecError E119 when the address is that of a node, and none is meant."""
         if self.is_per_node:
-            message = f"model `{self.name}`: `{NODE_IP}` stands for the node of a cluster that asks"
+            message = (
+                f"model `{self.name}`: `{NODE_IP}` stands for the node of a cluster that sends the request"
+            )
             raise SpecError("E119", message, hint="add `--engine ray`, or write an address in its place")
 
     def require_batches(self) -> None:
@@ -449,7 +451,7 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
     config = model.config
     if config is None:
         hint = "bring recorded completions with `--completions FILE`, or choose one such as `builtin/random`"
-        message = f"model `{model.name}` is a placeholder: it cannot be asked"
+        message = f"model `{model.name}` is a placeholder: it cannot be called"
         raise SpecError("E301", message, where=model.place, hint=hint)
     if isinstance(config, InferenceConfig):
         message = f"model `{model.name}` is a Python snippet: there is nothing to connect to"

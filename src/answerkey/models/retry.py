@@ -263,7 +263,7 @@ class Health:
         else:
             code = "E306"
             message = f"{self._count} calls to `{self._name}` failed in a row, all for the same reason: {why}"
-            hint = "what was answered is kept, and `answerkey resume` asks the rest again"
+            hint = "what was answered is kept, and `answerkey resume` calls the model for the rest"
         return SolverError(code, message, hint=hint)
 
 

@@ -171,7 +171,7 @@ def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
     for key, score in explained["scores"].items():
         lines += [BLANK, *_draw_score(key, score, explained["scorers"].get(key, {}), width)]
     if "theirs" in explained:
-        lines += [BLANK, line(Span("Their verdict", "title")), *_draw_pairs(explained["theirs"], width)]
+        lines += [BLANK, line(Span("Imported verdict", "title")), *_draw_pairs(explained["theirs"], width)]
     return lines
 
 

@@ -92,7 +92,7 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
 
 def draw_plan(plan: DryRun) -> list[Line]:
     """Return what a run would ask, task by task, with the first prompt in full."""
-    lines: list[Line] = [line(Span("Dry run", "title"), ": nothing was asked, nothing was written")]
+    lines: list[Line] = [line(Span("Dry run", "title"), ": no model was called, nothing was written")]
     for task in plan.tasks:
         lines += [BLANK, line(Span(task.key, "title"))]
         lines += draw_facts([(name, text) for name, text in _list_facts(task) if text], UNLIMITED)

@@ -422,9 +422,9 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
     for purpose, one in calls.items():
         kind, _, key = purpose.partition(":")
         title = f"Calls of the judge {key}" if kind == "judge" else "Calls"
-        made = f"{one['calls']} = {one['asked']} asked + {one['cached']} from the cache"
+        made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
         facts: list[tuple[str, Cell]] = [
-            ("calls", f"{made}; {one['failed']} failed, {one['retries']} asked again"),
+            ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),
             ("tokens", f"{one['prompt_tokens']} prompt + {one['completion_tokens']} completion"),
         ]
         facts += [] if one["cost"] is None else [("cost", format_cost(one["cost"]))]

@@ -88,7 +88,7 @@ def audit(
     most: int | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Read all completions of a run by every rule and lens, and say what stands out; no model is asked.
+    """Read all completions of a run by every rule and lens, and say what stands out; no model is called.
 
     `task` is one of several. `label_quality` names a column of the dataset that says whether a label can be
     relied on; `clean` are its values that say so. Of a task with more than `most` completions, so many are
@@ -122,7 +122,9 @@ def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
         if error.code != "E505" or not len(kept) or needs_samples:
             raise
     if run.path is not None:
-        notices.append(Notice(f"the dataset of `{task_run.key}` is gone: lenses do not see the options"))
+        notices.append(
+            Notice(f"the dataset of `{task_run.key}` is gone: other harnesses' rules do not see the options")
+        )
     ids = kept.read(0, len(kept), ["sample_id"])["sample_id"].gather_every(task.num_trials)
     dataset = Dataset.of(Samples(pl.DataFrame([ids]), ids), name="samples")
     return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))

@@ -266,8 +266,7 @@ def _find_all(audit: TaskAudit, part: Mapping[str, Any]) -> Iterator[Finding]:
             "ONE_LETTER",
             f"{how} valid completions answer {letter!r}, which is true of {format_part(true, n)}: the score"
             " says how often that letter is right, not what the model knows.",
-            "look at some prompts with `answerkey explain`; are the options in it, and is the answer asked"
-            " for?",
+            "look at some prompts with `answerkey explain`: do they hold the options and ask for the answer?",
             {"letter": letter, "predicted": count, "valid": valid, "true": true},
         )
 
@@ -432,7 +431,7 @@ def _find_format(audit: TaskAudit) -> Iterator[Finding]:
         rule = "the first character" if audit.rule == FIRST else f"`{audit.rule}`"
         what = "the answers that the texts state" if other.name == STATED else f"`{other.name}`"
         sentence = f"{before} by {rule}; {after} by {what}: the difference is format, not knowledge."
-        step = f"try `extraction: {other.name}`: `answerkey rescore RUN TASK_FILE` asks no model"
+        step = f"try `extraction: {other.name}`: `answerkey rescore RUN TASK_FILE` calls no model"
     else:
         start = f"{before} by `{audit.rule}`, {after} by `{other.name}`"
         sentence = f"{start}: part of the number rests on how the text is read."

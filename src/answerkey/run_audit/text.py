@@ -193,20 +193,22 @@ def draw_imported_verdicts(
     found: Mapping[str, Any] = task.totals.get("theirs") or {}
     if not found or not (found["compared"] or found["not_compared"]):
         return []
-    lines = [BLANK, line(Span("  Their verdicts and ours", "strong"))]
+    lines = [BLANK, line(Span("  Imported verdicts and ours", "strong"))]
     n, right, wrong = found["compared"], found["both_right"], found["both_wrong"]
     only_theirs, only_ours = (found[side]["count"] for side in SIDES)
     if n:
         cells = [
-            ("theirs right", str(right), str(only_theirs)),
-            ("theirs wrong", str(only_ours), str(wrong)),
+            ("imported right", str(right), str(only_theirs)),
+            ("imported wrong", str(only_ours), str(wrong)),
         ]
         lines += lay_out(Table(("", "ours right", "ours wrong"), cells, "<>>"), width)
     if n and with_shares:
         shares = [format_percent(count / n, digits) for count in (right + wrong, right + only_theirs)]
         ours = format_percent((right + only_ours) / n, digits)
         alike = f"the same in {shares[0]} of {format_count(n, 'completion')}"
-        lines += draw_text(f"{alike}; right by theirs {shares[1]}, by ours {ours}", width, "dim")
+        lines += draw_text(
+            f"{alike}; right by the imported verdicts {shares[1]}, by ours {ours}", width, "dim"
+        )
     if left := [f"{UNCOMPARED[name]} {count}" for name, count in found["not_compared"].items()]:
         lines += draw_text(f"not compared: {', '.join(left)}", width, "dim")
     for side, title in SIDES.items():

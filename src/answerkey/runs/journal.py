@@ -361,7 +361,7 @@ class Journal:
         return RunError("E502", f"cannot write the journal of the run: {why}", where=where, hint=hint)
 
     def _damaged(self, why: str) -> RunError:
-        hint = "delete it and resume: what the call cache knows is not asked again"
+        hint = "delete it and resume: calls in the call cache are not repeated"
         where = None if self.file is None else Place(file=str(self.file))
         return RunError("E503", f"the journal of the run is damaged: {why}", where=where, hint=hint)
 
@@ -509,7 +509,7 @@ def bring_journal(store: ObjectStore) -> int:
         copy.replace(own)
     except sqlite3.Error as error:
         message = f"the journal `{found.url}`, or the one of this machine, `{own}`, is damaged: {error}"
-        hint = "delete the damaged one and resume: what the other and the call cache know is not asked again"
+        hint = "delete the damaged one and resume: calls in the other and in the call cache are not repeated"
         raise RunError("E503", message, hint=hint) from error
     else:
         return 0

@@ -163,7 +163,7 @@ def plan_row(setting: ChoiceOrder, row: Row, labels: Sequence[str] | None) -> Ro
         return RowOrders((same,), None if setting.orders == "original" else reference)
     count, many = len(same), math.factorial(len(same))
     if setting.orders == "all" and many > MOST_ORDERS:
-        why = f"its {count} options have {many} orders, and `all` asks at most {MOST_ORDERS}"
+        why = f"its {count} options have {many} orders, and `all` shows at most {MOST_ORDERS}"
         return RowOrders((same,), UNSUITABLE, why, is_plain=options.is_plain)
     orders = list_orders(setting.orders, count)
     if setting.orders == "shuffled":

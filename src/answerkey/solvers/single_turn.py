@@ -211,7 +211,7 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> lis
             continue
         group = f" with `{by}` = {value!r}" if by else ""
         problem = ExamplesError(
-            f"{setting.num_examples} examples are asked for, and dataset `{setting.dataset}` has"
+            f"{setting.num_examples} examples are wanted, and dataset `{setting.dataset}` has"
             f" {len(chosen)}{group} that are not the sample itself",
             hint="lower `num_examples`" + (", or leave `by` out" if by else ""),
         )
@@ -310,7 +310,7 @@ class SingleTurnSolver:
         """Return the model's completions for each sample, in order; a wrong row raises before any call."""
         if model is None:
             raise SpecError(
-                "E108", f"`{self.type}` asks a model, and none is named", hint="add `--model NAME`"
+                "E108", f"`{self.type}` calls a model, and none is named", hint="add `--model NAME`"
             )
         built = self.build_prompts(samples, examples)
         raise_row_errors(samples, built)
@@ -464,6 +464,6 @@ def require_echo(model: Model | None) -> None:
     raise SpecError(
         "E301",
         f"`{ChoiceRankingSolver.type}` needs an endpoint that echoes log-probabilities, and {named} is not"
-        " asked to",
+        " told to echo them",
         hint="use the completions API with `echo`: `--model 'http://HOST/v1?api=completions&echo=true#NAME'`",
     )

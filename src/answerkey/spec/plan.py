@@ -301,7 +301,7 @@ class Definitions(Project):
         if not is_called:
             return model
         if spec is not None and spec.task == "embeddings":
-            message = f"model `{choice.reference}` gives embeddings: it cannot be asked questions"
+            message = f"model `{choice.reference}` gives embeddings: it cannot complete prompts"
             raise SpecError("E301", message, where=choice.place)
         if isinstance(model, str):
             return model

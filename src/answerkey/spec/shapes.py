@@ -78,7 +78,7 @@ class ScoreAggregatorFields(Fields):
 
 
 class TrialsConfigFields(Fields):
-    """How often each sample is asked."""
+    """How many completions each sample gets."""
 
     num_trials: Annotated[Whole, Field(ge=2)]
 

@@ -94,7 +94,7 @@ class Task:
 
     @property
     def num_trials(self) -> int:
-        """How often each sample is asked."""
+        """How many completions each sample gets."""
         return self.trials.num_trials if self.trials else 1
 
     @property
@@ -391,7 +391,7 @@ def build_trials(node: Node, problems: Problems) -> Trials | None:
         aggregator = metrics.Aggregator(name, k)
         label = (str(named.pop()), aggregator.label)
         if label in chosen:
-            problems.add("E108", f"the aggregate `{'.'.join(label)}` is asked for twice", where)
+            problems.add("E108", f"the aggregate `{'.'.join(label)}` is listed twice", where)
         chosen.setdefault(label, metrics.ScoreAggregator(label[0], aggregator))
         if name in metrics.UNBIASED:
             problems.notice(_UNBIASED_NOTICE, where, _PLUGIN_HINT)

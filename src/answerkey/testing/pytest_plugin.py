@@ -30,7 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the settings and the options of the plugin."""
     parser.addini(FILES, "run files of answerkey whose gates are tests (patterns)", "linelist", default=[])
     group = parser.getgroup("answerkey", "gates of answerkey")
-    group.addoption("--answerkey-model", metavar="NAME", help="ask this model in place of those in the files")
+    group.addoption(
+        "--answerkey-model", metavar="NAME", help="call this model in place of those in the files"
+    )
     group.addoption("--answerkey-baseline", metavar="RUN", help="a run to be no worse than, significantly")
     group.addoption("--answerkey-out", metavar="DIR", help="keep the runs in this folder")
 

@@ -1,4 +1,4 @@
-"""Laws of `run`, `score`, `check`, `resume` and `rescore` where no model is asked."""
+"""Laws of `run`, `score`, `check`, `resume` and `rescore` where no model is called."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_score_asks_no_model(call: Call, quick: str) -> None:
     """A task with a solver needs completions; its model is not asked in their place."""
     refused = call("score", quick)
     assert refused.code == 2
-    assert "error[E119]: task `mcqa` asks a model, and `score` asks none" in refused.err
+    assert "error[E119]: task `mcqa` calls a model, and `score` calls none" in refused.err
 
 
 def test_several_models_are_compared(call: Call, quick: str) -> None:

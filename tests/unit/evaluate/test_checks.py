@@ -135,7 +135,7 @@ def test_too_few_examples_are_told_once(project: Project) -> None:
     (error,) = ak.check(plan).errors
     assert (error.code, error.message, error.hint) == (
         "E302",
-        "20 examples are asked for, and dataset `shots` has 2 that are not the sample itself",
+        "20 examples are wanted, and dataset `shots` has 2 that are not the sample itself",
         "lower `num_examples`",
     )
     assert "run.yaml:1:" in str(error.where)

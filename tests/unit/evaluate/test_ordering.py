@@ -265,7 +265,7 @@ def test_all_orders_of_too_many_options_and_ids_that_look_like_orders_are_refuse
     """The error says how many orders there would be; no sample is called as another one in some order."""
     row = {"question": "q", "options": list("uvwxyz"), "answer": "A"}
     scorer = {**SCORER, "choices": list("ABCDEF")}
-    with pytest.raises(AnswerkeyError, match="720 orders, and `all` asks at most 120"):
+    with pytest.raises(AnswerkeyError, match="720 orders, and `all` shows at most 120"):
         always_first([row], "all", scorers=[scorer])
     with pytest.raises(AnswerkeyError, match="E208"):
         always_first([{**ROWS[0], "sample_id": "a"}, {**ROWS[0], "sample_id": "a~1"}])

@@ -460,7 +460,7 @@ def test_headers_that_cannot_be_sent(name: str, value: str, code: str) -> None:
 def test_models_without_an_endpoint() -> None:
     """A placeholder cannot be called, and a snippet has nothing to connect to."""
     placeholder = refuse(ModelConfig("m", None))
-    assert placeholder.message == "model `m` is a placeholder: it cannot be asked"
+    assert placeholder.message == "model `m` is a placeholder: it cannot be called"
     snippet = InferenceConfig(Snippet("infer", "def infer(messages): return 'A'"))
     assert refuse(ModelConfig("m", snippet)).code == "E301"
 

@@ -41,7 +41,7 @@ TASK = {
     },
 }
 DRAWN = """
-  Their verdicts and ours
+  Imported verdicts and ours
                 ours right  ours wrong
   theirs right           5           3
   theirs wrong           1           1
@@ -89,4 +89,4 @@ def test_what_they_left_open_is_told_where_there_is_nothing_to_compare() -> None
     empty = {"compared": 0, "both_right": 0, "both_wrong": 0, "only_theirs": none, "only_ours": none}
     task = give(theirs={**empty, "not_compared": {"NOT_JUDGED": 3}})
     drawn = plain_text(draw_imported_verdicts(task, 100))
-    assert drawn == "\n  Their verdicts and ours\n  not compared: not judged by them 3\n"
+    assert drawn == "\n  Imported verdicts and ours\n  not compared: not judged by them 3\n"

@@ -39,7 +39,7 @@ def test_all_is_refused_for_more_orders_than_it_may_ask() -> None:
     row = Row(options=["a", "b", "c", "d", "e", "f"])
     found = plan_row(make("all"), row, tuple("ABCDEF"))
     assert found.left_in_place == "UNSUITABLE"
-    assert found.problem == "its 6 options have 720 orders, and `all` asks at most 120"
+    assert found.problem == "its 6 options have 720 orders, and `all` shows at most 120"
     assert len(plan_row(make("all"), Row(options=list("abcde")), tuple("ABCDE")).orders) == 120
 
 

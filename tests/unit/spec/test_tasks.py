@@ -393,7 +393,7 @@ def test_the_unbiased_forms_are_announced_once(write: Write) -> None:
         (aggregate("pass@k"), "E108 15:9 the aggregator `pass@k` needs `k`"),
         (aggregate("pass^k, k: 6"), "E108 15:9 `pass^k` with `k` 6 needs 6 trials, and there are 5"),
         (aggregate("mean, k: 2"), "E108 15:9 the aggregator `mean` has no `k`"),
-        (aggregate("max") * 2, "E108 16:9 the aggregate `is_correct.max` is asked for twice"),
+        (aggregate("max") * 2, "E108 16:9 the aggregate `is_correct.max` is listed twice"),
         (aggregate("max", "is_corect"), "E115 15:22 `score_name` `is_corect` is not a value of a scorer"),
         (aggregate("max", "predicted_choice"), "E115 15:22 `score_name` `predicted_choice` is not a value"),
         (aggregate("pass@n, k: 1"), "E108 15:57 `score_aggregators.0.aggregator.function` is 'pass@n'"),

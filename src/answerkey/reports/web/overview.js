@@ -231,7 +231,7 @@
     return el("p", { class: "explain" }, children);
   }
 
-  const KINDS = { own: "this run", rule: "rule", lens: "lens" };
+  const KINDS = { own: "this run", rule: "rule", lens: "other harness" };
 
   function drawRules(task) {
     const rows = task.plots.rules.map((row) => ({
@@ -239,7 +239,7 @@
       value: row.value, interval: row.interval, n: row.n, is_own: row.kind === "own", after: [percent(row.invalid_share), count(row.read)],
     }));
     return [
-      explain("The same completions, read by other rules and, through lenses, as other harnesses would.",
+      explain("The same completions, read by other rules, and as other harnesses would read them.",
         " A wide spread says that the number depends on how it is read."),
       forest({ rows, first: "read by", what: "accuracy", after: ["INVALID", "read"], reference: findChance(task.headline) }),
       drawChanceKey(task.headline),

@@ -166,7 +166,7 @@
 
   // ── other readings ────────────────────────────────────────────────────────────────────────────────────
 
-  const KINDS = { own: "this run", rule: "rule", lens: "lens" };
+  const KINDS = { own: "this run", rule: "rule", lens: "other harness" };
 
   function drawReadings(readings, mark) {
     if (!readings.length) return null;
@@ -174,8 +174,8 @@
     return station("How other rules read it",
       drawReadingTable("Readings by rules", readings.filter((reading) => reading.kind !== "lens"), mark),
       lenses.length > 0 && el("details", null,
-        el("summary", null, `Through the lenses of other harnesses: ${countWords(lenses)}`),
-        drawReadingTable("Readings by lenses", lenses, mark)));
+        el("summary", null, `As other harnesses read it: ${countWords(lenses)}`),
+        drawReadingTable("Readings by other harnesses", lenses, mark)));
   }
 
   function drawReadingTable(caption, readings, mark) {

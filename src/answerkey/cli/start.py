@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from itertools import count
@@ -38,14 +37,14 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
 
 def add_schemas(texts: Mapping[str, str]) -> dict[str, str]:
     """Return the files of a project with the schemas of its YAML files, which these name for editors."""
-    from answerkey.spec import schema
+    from answerkey.spec import write_schema
 
     found = dict(texts)
     for kind in KINDS:
         name = f"{kind}.yaml"
         if name in texts:
             found[name] = f"# yaml-language-server: $schema={SCHEMAS}/{kind}.json\n{texts[name]}"
-            found[f"{SCHEMAS}/{kind}.json"] = json.dumps(schema(kind), indent=1) + "\n"
+            found[f"{SCHEMAS}/{kind}.json"] = write_schema(kind)
     return found
 
 

@@ -43,7 +43,7 @@ from answerkey.importers.tables import (
     PlainReader,
 )
 from answerkey.models.responses import mend_text
-from answerkey.spec import schema
+from answerkey.spec import write_schema
 from answerkey.types import CompletionStatus, Notice, Registry
 
 AUTO = "auto"
@@ -626,8 +626,7 @@ evaluation:
     for kind, text in pages.items():
         head = f"# yaml-language-server: $schema={_SCHEMAS}/{kind}.json\n"  # by which editors know the fields
         (folder / f"{kind}.yaml").write_text(head + text, encoding="utf-8")
-        known = json.dumps(schema(kind), indent=1)
-        (folder / _SCHEMAS / f"{kind}.json").write_text(f"{known}\n", encoding="utf-8")
+        (folder / _SCHEMAS / f"{kind}.json").write_text(write_schema(kind), encoding="utf-8")
 
 
 def _describe_scorers(store: RecordStore) -> str:

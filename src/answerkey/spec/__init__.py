@@ -13,7 +13,7 @@ from answerkey.spec.plan import (
 )
 from answerkey.spec.project import Loaded, Overrides
 from answerkey.spec.ready_made import find_ready_made
-from answerkey.spec.schema import schema
+from answerkey.spec.schema import schema, write_schema
 from answerkey.spec.sources import DatasetSpec, source_from
 from answerkey.spec.task import ScoringStep, Task, task_from_source
 
@@ -36,4 +36,5 @@ __all__ = [
     "sort_errors",
     "source_from",
     "task_from_source",
+    "write_schema",
 ]

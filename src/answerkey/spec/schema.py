@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Literal
@@ -61,6 +62,12 @@ def schema(kind: FileKind) -> dict[str, Any]:
         "$ref": f"#/$defs/{kind}",
         "$defs": dict(sorted(needed.items())),
     }
+
+
+@cache
+def write_schema(kind: FileKind) -> str:
+    """Return the JSON Schema of one kind of file as a project keeps it; made once in a process."""
+    return json.dumps(schema(kind), indent=1) + "\n"
 
 
 @cache

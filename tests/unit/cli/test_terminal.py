@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -333,13 +334,15 @@ def test_a_line_comes_when_the_status_of_a_batch_changes() -> None:
     ]
 
 
-def test_an_interrupt_in_a_thread_reaches_the_main_one() -> None:
+def test_an_interrupt_in_a_thread_reaches_the_main_one(request: pytest.FixtureRequest) -> None:
     """Polars raises Ctrl-C in the thread whose query it ends: the one that shows progress hands it on."""
 
     class Interrupted(Scene):
         def look(self) -> CallProgress:
             raise KeyboardInterrupt
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     scene = Interrupted()
     display = scene.open()
     ticker = threading.Thread(target=display.tick)

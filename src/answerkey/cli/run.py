@@ -231,7 +231,7 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
 def resume_command(console: Console, run: str, **options: object) -> int:
     """Go on with RUN where it stopped; what was answered is not asked again.
 
-    RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are asked again. A run that is
+    RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are repeated. A run that is
     complete is left as it is.
     """
     from answerkey.evaluate import rerun

@@ -431,7 +431,7 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
         if one["latency"] is not None:
             facts.append(("latency", f"p50 {one['latency']['p50']:.2f} s, p95 {one['latency']['p95']:.2f} s"))
         lines += [BLANK, line(f"  {title}"), *draw_facts(facts, width)]
-        for why, found in (("Failed because", one["errors"]), ("Asked again because", one["retried"])):
+        for why, found in (("Failed because", one["errors"]), ("Retried because", one["retried"])):
             rows = [
                 (
                     each["reason"],

@@ -44,9 +44,9 @@ def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list
     expected = (calls["prompt_tokens"] + 2 * calls["completion_tokens"]) / 1e6
     assert calls["cost"] == pytest.approx(expected, abs=1e-6)
     shown = call("show", "here").out
-    assert "  calls    120 = 120 asked + 0 from the cache; 0 failed, " in shown
+    assert "  calls    120 = 120 sent + 0 from the cache; 0 failed, " in shown
     assert "  latency  p50 " in shown
-    assert "  Asked again because  count  example  what was said\n  HTTP 500 " in shown
+    assert "  Retried because  count  example  what was said\n  HTTP 500" in shown
 
 
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:

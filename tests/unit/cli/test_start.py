@@ -198,11 +198,11 @@ def test_a_log_is_imported_and_run(call: Call, log: Path) -> None:
     ]
     assert done.err.splitlines() == ["next: answerkey run imported/mine", "next: answerkey audit latest"]
     ran = call("run", "imported/mine")
-    assert (ran.code, "Their verdicts and ours" in ran.out) == (0, True)
-    assert "the same in 50.00 % of 2 completions; right by theirs 100.00 %, by ours 50.00 %" in ran.out
+    assert (ran.code, "Imported verdicts and ours" in ran.out) == (0, True)
+    assert "of 2 completions; right by the imported verdicts 100.00 %, by ours 50.00 %" in ran.out
     assert call("audit", "latest").code == 0
     explained = call("explain", "latest", "b").out
-    assert explained.endswith("Their verdict\n  their_score   1.0\n  their_answer  B\n")
+    assert explained.endswith("Imported verdict\n  their_score   1.0\n  their_answer  B\n")
     assert call("explain", "latest", "b", "--json").json["samples"][0]["theirs"]["their_answer"] == "B"
     told = call("import", "plain", log, "--out", "here", "--json").json
     assert (told["folder"], told["kind"], told["samples"]) == ("here", "plain", 2)

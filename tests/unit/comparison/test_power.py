@@ -50,7 +50,7 @@ def test_a_run_lends_its_variance_to_both_models(make: Make, call: Call) -> None
     shown = call("power", "done")
     assert "(variance of `done` for both models, correlation 0)" in shown.out
     assert "as if the models' answers had nothing to do with each other" in shown.err
-    with pytest.raises(SpecError, match="asked each sample once"):
+    with pytest.raises(SpecError, match="has one trial of each sample"):
         ak.plan_comparison(run, trials=[5])
     with pytest.raises(SpecError, match="3 runs"):
         ak.plan_comparison(run, run, run)

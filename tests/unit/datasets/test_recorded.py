@@ -260,7 +260,7 @@ def test_rows_are_matched_by_sample_and_trial(tmp_path: Path) -> None:
             2,
             r"E209.*trials without a completion: 1 \(`b trial 1`\); .* nowhere: 1 \(`a trial 7`\)",
         ),
-        (name_cells("ab"), 2, "E209.*asks each sample 2 times.*ask a model"),
+        (name_cells("ab"), 2, "E209.*has 2 trials of each sample.*name a model"),
         (ROWS, 1, "E209.*up to 2 trials of a sample.*num_trials: 2"),
         (
             [*ROWS, {"sample_id": "a", "trial": 0, "completion": "?"}],

@@ -317,7 +317,7 @@ def test_settings_that_will_not_do_are_told(bucket: Bucket, monkeypatch: pytest.
             load_table(f"{bucket.url}/rows.jsonl")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
-    with pytest.raises(DataError, match=r"(?s)there are no keys.*AWS_ACCESS_KEY_ID"):
+    with pytest.raises(DataError, match=r"(?s)there are no credentials.*AWS_ACCESS_KEY_ID"):
         load_table(f"{bucket.url}/rows.jsonl")
 
 

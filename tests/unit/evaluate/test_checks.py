@@ -139,7 +139,7 @@ def test_too_few_examples_are_told_once(project: Project) -> None:
         "lower `num_examples`",
     )
     assert "run.yaml:1:" in str(error.where)
-    with pytest.raises(ak.DataError, match="20 examples are asked for"):
+    with pytest.raises(ak.DataError, match="20 examples are wanted"):
         ak.run(plan, out=project.folder / "out")
 
 

@@ -238,7 +238,7 @@ def test_a_task_that_would_ask_something_else_is_noted(project: Project, old: ak
     solver = project.task()["definition"]["solver"]
     solver["input_builder"]["input_messages"][0]["content"] = "Please: {{ sample.question }}"
     again = ak.rescore(old, project.task(solver=solver), out=project.folder / "new")
-    assert "task `quiz` would ask something else now" in again.manifest["notices"][0]
+    assert "task `quiz` would send other prompts now" in again.manifest["notices"][0]
 
 
 def test_recorded_completions_are_still_referred_to(project: Project) -> None:
@@ -274,7 +274,7 @@ def test_trials_and_repetitions_are_scored_again(project: Project) -> None:
     assert again.tasks["quiz"].repeatability == first.tasks["quiz"].repeatability
     repeated = zip(again.tasks["quiz"].repetitions, first.tasks["quiz"].repetitions, strict=True)
     assert all(new.scores.equals(before.scores) for new, before in repeated)
-    with pytest.raises(RunError, match=r"E507.*has 1 trials; the old run asked each sample 3 times"):
+    with pytest.raises(RunError, match=r"E507.*1 trials; the old run called its model 3 times for each sample"):
         ak.rescore(first, project.task(), out=project.folder / "other")
 
 

@@ -119,7 +119,7 @@ def test_recorded_completions_without_trials_are_refused(project: Project) -> No
     beside = [{**row, "completion": "A"} for row in ROWS]
     arguments: list[Any] = [(ROWS[:2], ["A", "B"]), (beside,), (beside,)]
     for task, given in zip([{}, {}, {"solver": None}], arguments, strict=True):
-        with pytest.raises(ak.DataError, match=r"E209.*asks each sample 3 times"):
+        with pytest.raises(ak.DataError, match=r"E209.*has 3 trials of each sample"):
             ak.score(make_task(project, **task), *given)
     said = project.write_rows(record(["A", "B", "A"] * 20), "said")
     with pytest.raises(ak.SpecError, match=r"E119.*recorded completions are the same in every run"):

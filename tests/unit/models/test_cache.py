@@ -106,7 +106,7 @@ def test_a_cache_that_cannot_be_opened_is_one_notice(tmp_path: Path) -> None:
     assert cache.find({"k": ASKED}) == {}
     assert len(cache.notices) == 1
     assert "the call cache" in cache.notices[0].message
-    assert "every call is asked" in cache.notices[0].message
+    assert "every call is sent" in cache.notices[0].message
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ FAILED = f"""\
 {WHERE}"""
 CALLED = """
   Calls
-  calls    120 = 100 asked + 20 from the cache; 2 failed, 7 asked again
+  calls    120 = 100 sent + 20 from the cache; 2 failed, 7 retried
   tokens   5000 prompt + 100 completion
   cost     about 0.01 USD
   latency  p50 0.40 s, p95 1.25 s
@@ -113,8 +113,8 @@ CALLED = """
   Failed because  count  example  what was said
   HTTP 400            2  s1       HTTP 400: \\x1b[2J
 
-  Asked again because  count  example  what was said
-  timeout                  7  s9       timeout: long long"""
+  Retried because  count  example  what was said
+  timeout              7  s9       timeout: long long"""
 
 
 def draw(run: Run, width: int = 100, *, verbose: bool = False, digits: int | None = None) -> str:

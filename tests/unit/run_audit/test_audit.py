@@ -294,7 +294,7 @@ def test_a_run_whose_dataset_is_gone(tmp_path: Path) -> None:
     found = ak.audit(runs[1])
     assert found.tasks[0].n == 30
     assert [str(one) for one in found.notices] == [
-        "warning: the dataset of `small` is gone: extractors of other harnesses do not see the options"
+        "warning: the dataset of `small` is gone: other harnesses' rules do not see the options"
     ]
 
 

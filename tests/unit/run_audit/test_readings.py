@@ -42,10 +42,10 @@ TASK = {
 }
 DRAWN = """
   Imported verdicts and ours
-                ours right  ours wrong
-  theirs right           5           3
-  theirs wrong           1           1
-  the same in 60.00 % of 10 completions; right by theirs 80.00 %, by ours 60.00 %
+                  ours right  ours wrong
+  imported right           5           3
+  imported wrong           1           1
+  the same in 60.00 % of 10 completions; right by the imported verdicts 80.00 %, by ours 60.00 %
   not compared: not judged by them 2
   They say right, we say wrong  count  example  they read  completion
   NOT_A_CHOICE                      2  s1       B          "The answer\\nis B"
@@ -78,7 +78,7 @@ def test_what_is_drawn_is_what_there_is() -> None:
     assert draw_imported_verdicts(give(), 100) == []
     drawn = plain_text(draw_imported_verdicts(give(theirs=FOUND), 100, with_shares=False))
     assert "%" not in drawn
-    assert "theirs right           5           3" in drawn
+    assert "imported right           5           3" in drawn
     task = give(theirs=FOUND, readings={"theirs": {"n": 4, "readers": {"HELM": 0}}})
     assert "no rule reads any as they do." in plain_text(draw_imported_verdicts(task, 100))
 

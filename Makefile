@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Hundreds of tests start the command as a process of its own: it is compiled once, not each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test coverage test-long fuzz mutants check-style lint types imports docs bench bench-quick lock supply sbom clean chromium
+.PHONY: help demo test coverage test-long fuzz check-style lint types imports docs bench bench-quick lock supply sbom clean chromium
 
 help:
 	@echo "make demo       run the example project, offline"
@@ -15,9 +15,8 @@ help:
 	@echo "make coverage   test every branch of extraction rules, templates and journal"
 	@echo "make lint types imports docs supply   the other checks, as .ci/run does them"
 	@echo "make sbom       the list of all parts, from requirements/run.lock, as CycloneDX on stdout"
-	@echo "make test-long  the long property and fault series, then make fuzz and make mutants"
+	@echo "make test-long  the long property and fault series, then make fuzz"
 	@echo "make fuzz       every law of tests/fuzz, coverage-guided, FUZZ_SECONDS (60) each"
-	@echo "make mutants    every small change to scorers, metrics and extraction, and whether a test notices it"
 	@echo "make bench      every measurement, as ratios against baselines; writes docs/performance.md"
 	@echo "make bench-quick   the same without 10 M rows, other harnesses and the page"
 	@echo "make lock       renew requirements/*.lock"
@@ -41,15 +40,11 @@ coverage: $(VENV)/dev-ready
 test-long: $(VENV)/dev-ready chromium
 	ANSWERKEY_LONG=1 $(BIN)/python -m pytest -q -n 2 tests
 	$(MAKE) fuzz
-	$(MAKE) mutants
 
 FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/fuzz-ready
 	@mkdir -p build/fuzz
 	FUZZ_KEPT=build/fuzz $(BIN)/python tests/fuzz/fuzz.py all -max_total_time=$(FUZZ_SECONDS)
-
-mutants: $(VENV)/dev-ready
-	$(BIN)/python -m tests.mutation.mutants --page docs/testing.md
 
 chromium:
 	@sh scripts/get-chromium.sh

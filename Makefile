@@ -25,7 +25,7 @@ demo: $(VENV)/run-ready
 	@$(BIN)/answerkey demo
 
 test: $(VENV)/dev-ready chromium
-	$(BIN)/python -m pytest -q -n 2 tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests
 
 # Without what is drawn at random, and without what takes long: it covers nothing more.
 COVERED := reader runs scorers templates

@@ -185,5 +185,6 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
     viewer.find("table.runs tbody th a", has_text="names").click()
     viewer.settle()
     route = viewer.page.evaluate("location.hash").rpartition("/")[0]
-    seen = viewer.walk([f"{route}/{number}" for number in range(len(INJECTIONS))], {"task": "h1"})
-    assert seen == [{"task": [make_visible(one)], "foreign": []} for one in INJECTIONS]
+    numbers = range(0, len(INJECTIONS), 4)  # the report above shows every one
+    seen = viewer.walk([f"{route}/{number}" for number in numbers], {"task": "h1"})
+    assert seen == [{"task": [make_visible(INJECTIONS[number])], "foreign": []} for number in numbers]

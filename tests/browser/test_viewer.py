@@ -285,4 +285,5 @@ def test_a_page_of_another_site_learns_nothing(plain_runs: Path, view: View, ope
         got = stage.page.evaluate(ASK_FROM_ELSEWHERE, [root, token])
         server.shutdown()
     assert [text or None for text in got] == [None] * 5
+    stage.page.close()  # what its console says of this has come by then
     stage.watch.problems.clear()

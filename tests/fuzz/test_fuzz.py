@@ -19,7 +19,7 @@ IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 #: So many times as many examples in the long series.
 LONGER = 125
 #: So many seeds are checked as they are.
-SEEDS = 1_000 if IS_LONG else 20
+SEEDS = 1_000 if IS_LONG else 8
 #: Computing time that no input may take, whatever it holds.
 SECONDS = 10.0
 

@@ -571,7 +571,9 @@ class Hub:
     def _translating(self, asked: HuggingFaceSource, revision: str | None) -> Iterator[None]:
         from answerkey.models.proxy import guard_library
 
-        errors, utils = self._library.errors, self._library.utils
+        errors, utils, constants = self._library.errors, self._library.utils, self._library.constants
+        # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for that.
+        was_silent, constants.HF_HUB_DISABLE_TELEMETRY = constants.HF_HUB_DISABLE_TELEMETRY, True
         try:
             forget = getattr(self._library, "close_session", None) or utils.reset_sessions
             with guard_library(self.endpoint, forget):
@@ -595,6 +597,8 @@ class Hub:
             if isinstance(error, errors.HFValidationError):
                 raise asked.refuse("cannot exist", "`path` is `owner/name`") from None
             raise self._refuse_network(asked) from None
+        finally:
+            constants.HF_HUB_DISABLE_TELEMETRY = was_silent
 
     def _refuse_network(self, asked: HuggingFaceSource) -> DataError:
         host = urlsplit(self.endpoint).netloc

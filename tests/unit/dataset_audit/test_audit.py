@@ -154,6 +154,11 @@ def test_questions_that_are_asked_twice(tmp_path: Path) -> None:
     assert "like 0." in find(found, "NEAR_DUPLICATES").examples[0].note
     assert "NEAR_DUPLICATES" not in count(audit(path, similarity=1.0))
     assert audit(path, similarity=None).findings == ()
+    wide = "".join(chr(ord(one) + 0xFEE0) if one.isalnum() else one for one in text)
+    other = make_row(text, "B", ["Sydney", "Canberra", "Perth", "Darwin"])  # another question
+    for row, duplicates in ((make_row(wide, "B"), 1), (other, 0)):
+        found = audit(write(tmp_path, [*make_rows(20), make_row(text, "B"), row]))
+        assert count(found).get("DUPLICATE_QUESTIONS", 0) == duplicates
 
 
 def test_several_files_are_one_dataset(tmp_path: Path) -> None:

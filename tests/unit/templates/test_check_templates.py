@@ -85,6 +85,30 @@ def test_what_no_completion_has_is_found(call: Call, task: Task) -> None:
     ]
 
 
+def test_the_column_is_named_where_a_value_stands_on_its_line(call: Call, task: Task) -> None:
+    """In a block of several lines only the line is: templates are looked at as they are filled in."""
+    written = task(compare("A"))
+    value = "{{ solver_output.text }}"
+    lines = [
+        HEAD.rstrip("\n"),
+        "    - type: string_equals",
+        '      ground_truth: "{{ sample.answer }}"',
+        f'      value: "{value}"',
+        "    - type: model_as_a_judge_scorer",
+        "      model_key: http://127.0.0.1:9/v1#m",
+        "      user_prompt: |",
+        "        {{ sample.question }}",
+        f"        {value}",
+        "  actions:",
+        "    - key: skip",
+        f'      filter: {{op: equals, expression: "{value}", value: A}}',
+    ]
+    written.write_text("\n".join(lines) + "\n")
+    done = call("check", written, "--dataset", "rows.jsonl", "--completion-column", "completion", "--json")
+    found = [(one["line"], one["column"]) for one in done.json["errors"]]
+    assert found == [(8, 14), (13, None), (16, 40)]
+
+
 def test_it_is_found_before_anything_is_asked(call: Call, task: Task) -> None:
     """`score` refuses the task as `check` does."""
     with TestServer(lambda _: "A") as server:

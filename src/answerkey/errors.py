@@ -99,8 +99,8 @@ class Place:
 
     def __str__(self) -> str:
         numbers = [str(number) for number in (self.line, self.column) if number is not None]
-        spot = ":".join([self.file, *numbers]) if self.file else ":".join(numbers)
-        parts = [spot, f"sample `{self.sample}`" if self.sample and not spot else ""]
+        place = ":".join([self.file, *numbers]) if self.file else ":".join(numbers)
+        parts = [place, f"sample `{self.sample}`" if self.sample and not place else ""]
         parts.append(f"column `{self.field}`" if self.field else "")
         return ", ".join(part for part in parts if part)
 

@@ -61,12 +61,12 @@ class Console:
         write_json(content)
 
     def say(self, lines: Iterable[Line]) -> None:
-        """Print talk on stderr, unless `--quiet`."""
+        """Print messages on stderr, unless `--quiet`."""
         if not self.quiet:
             write_lines(lines, sys.stderr)
 
     def say_text(self, text: str) -> None:
-        """Print one line of talk on stderr, unless `--quiet`."""
+        """Print one message on stderr, unless `--quiet`."""
         from answerkey.text import line, make_visible
 
         self.say([line(make_visible(text))])

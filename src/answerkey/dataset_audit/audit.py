@@ -176,11 +176,11 @@ def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 class Words(NamedTuple):
-    """The words of a question and those of its options; `telling` are those that must be the same."""
+    """The words of a question and those of its options; `decisive` are those that must be the same."""
 
     question: Counter[str]
     options: Counter[str]
-    telling: frozenset[tuple[int, str, int]]
+    decisive: frozenset[tuple[int, str, int]]
 
 
 def read_words(question: Question) -> Words:
@@ -188,13 +188,13 @@ def read_words(question: Question) -> Words:
     texts = (question.text or "", "\x1f".join(question.texts))
     plain = [one if one.isascii() else unicodedata.normalize("NFKC", one) for one in texts]
     first, second = (Counter(_TOKENS.findall(text.lower())) for text in plain)
-    telling = frozenset(
+    decisive = frozenset(
         (place, word, count)
         for place, words in enumerate((first, second))
         for word, count in words.items()
         if word in _TURNING or not word.isalpha()
     )
-    return Words(first, second, telling)
+    return Words(first, second, decisive)
 
 
 class WordWeights(dict[str, float]):
@@ -217,7 +217,7 @@ def measure_likeness(one: Words, other: Words, weights: WordWeights) -> float:
 
     0 where their numbers or signs differ, or a word that turns a question into its opposite.
     """
-    if one.telling != other.telling:
+    if one.decisive != other.decisive:
         return 0.0
 
     def weigh(words: Mapping[str, int]) -> float:

@@ -246,7 +246,7 @@ class Shard:
     """Some consecutive samples: the how manieth shard, where it starts in the dataset, and where to read it.
 
     `recorded` are their completions, where there are any; `failed` the positions of rows that are wrong.
-    Of rows at the positions `withheld` nothing but the ids is used, for `reason`: they end the process that
+    Of rows at the positions `skipped` nothing but the ids is used, for `reason`: they end the process that
     works on them, unless it says otherwise. What comes of a shard that `is_trial` is not kept.
     """
 
@@ -265,7 +265,7 @@ class Shard:
         return sorted(set(range(len(self.samples))).difference(self.skipped))
 
     def cut(self, start: int, stop: int) -> Shard:
-        """Return a part of the shard, in which nothing is withheld."""
+        """Return a part of the shard, in which nothing is skipped."""
         return replace(
             self,
             offset=self.offset + start,
@@ -276,7 +276,7 @@ class Shard:
         )
 
     def cut_around(self) -> list[Shard]:
-        """Return the stretches between the rows that are withheld; one without rows where there is none."""
+        """Return the stretches between the rows that are skipped; one without rows where there is none."""
         ends = [-1, *self.skipped, len(self.samples)]
         spans = [(before + 1, after) for before, after in pairwise(ends) if after > before + 1]
         return [self.cut(*span) for span in spans or [(0, 0)]]

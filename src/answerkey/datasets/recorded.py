@@ -52,8 +52,8 @@ _ABSENT = object()
 
 def _split(name: str, known: Iterable[str]) -> list[tuple[str, str]]:
     """Return the known names that begin the dotted name, longest first, each with what is left."""
-    heads = [head for head in known if name.startswith(f"{head}.")]
-    return [(head, name[len(head) + 1 :]) for head in sorted(heads, key=len, reverse=True)]
+    prefixes = [prefix for prefix in known if name.startswith(f"{prefix}.")]
+    return [(prefix, name[len(prefix) + 1 :]) for prefix in sorted(prefixes, key=len, reverse=True)]
 
 
 def _find_inside(series: pl.Series, name: str) -> pl.Series | None:
@@ -62,7 +62,7 @@ def _find_inside(series: pl.Series, name: str) -> pl.Series | None:
     names = [one.name for one in series.dtype.fields]
     if name in names:
         return series.struct.field(name)
-    inner = (_find_inside(series.struct.field(head), rest) for head, rest in _split(name, names))
+    inner = (_find_inside(series.struct.field(prefix), rest) for prefix, rest in _split(name, names))
     return next((one for one in inner if one is not None), None)
 
 
@@ -72,7 +72,7 @@ def get_inside(value: object, name: str, otherwise: object = None) -> object:
         return otherwise
     if name in value:
         return value[name]
-    inner = (get_inside(value[head], rest, otherwise) for head, rest in _split(name, value))
+    inner = (get_inside(value[prefix], rest, otherwise) for prefix, rest in _split(name, value))
     return next((one for one in inner if one is not otherwise), otherwise)
 
 
@@ -332,7 +332,7 @@ def match_completions(
     """Return the completions of a table for the selected samples, in their order.
 
     Matched by `sample_id` if the table has it, else by position: it then has as many rows as the dataset, as
-    its filtered rows, or as the selected head of them. Rows for samples of the dataset that are not selected
+    its filtered rows, or as the selected ones of them. Rows for samples of the dataset that are not selected
     are left aside; rows for unknown samples are an error. Several trials are told apart by the column
     `trial`; those of a sample stand one after the other.
     """

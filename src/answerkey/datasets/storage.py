@@ -610,6 +610,6 @@ def read_note(path: Path) -> dict[str, Any]:
 def keep_note(path: Path, note: Mapping[str, object]) -> None:
     """Write down what was found at an address."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(note), encoding="utf-8")
-    draft.replace(path)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(note), encoding="utf-8")
+    temporary.replace(path)

@@ -186,12 +186,12 @@ class OrderedDataset(Dataset):
     def cut(self, rows: int) -> Iterator[range]:
         """Yield positions in parts of about `rows` rows; the rows of a sample are never parted."""
         owners = self.table.plan["row"] if isinstance(self.table, OrderedRows) else pl.Series(dtype=pl.UInt32)
-        heads = (owners != owners.shift()).fill_null(value=True).arg_true()
+        first_rows = (owners != owners.shift()).fill_null(value=True).arg_true()
         start = 0
         while start < len(self):
-            place = heads.search_sorted(start + rows, side="right")
-            last = int(heads[place - 1]) if start + rows < len(self) else len(self)
-            last = last if last > start else int([*heads.slice(place, 1), len(self)][0])
+            place = first_rows.search_sorted(start + rows, side="right")
+            last = int(first_rows[place - 1]) if start + rows < len(self) else len(self)
+            last = last if last > start else int([*first_rows.slice(place, 1), len(self)][0])
             yield range(start, last)
             start = last
 

@@ -61,8 +61,8 @@ class InspectReader(KnownReader):
                 message = f"the folder `{log.path}` holds {len(found)} logs: {names}"
                 raise log.make_error("E201", message, "name one of them")
             log.path = found[0]
-        heads = {file.name: file for file in log.files() if file.name in {_HEADER, _START}}
-        header, first = heads.get(_HEADER) or heads.get(_START), next(log.files(), None)
+        headers = {file.name: file for file in log.files() if file.name in {_HEADER, _START}}
+        header, first = headers.get(_HEADER) or headers.get(_START), next(log.files(), None)
         if header is not None:
             head = Json({})
             with log.guard(header):

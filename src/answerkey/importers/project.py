@@ -120,8 +120,8 @@ def import_log(
         name = name.removesuffix(ending)
     folder = Path(out) if out is not None else Path("imported") / (name or "log")
     with (
-        _write_whole(folder) as draft,
-        tempfile.TemporaryDirectory(prefix=".lines-", dir=draft) as stage,
+        _write_whole(folder) as temporary,
+        tempfile.TemporaryDirectory(prefix=".lines-", dir=temporary) as stage,
         closing(RecordStore(Path(stage))) as store,
     ):
         with without_collecting():
@@ -142,7 +142,7 @@ def import_log(
                 "E210", "nothing of the log can be used" if log.broken else "the log has no completions"
             )
         samples, num_trials, missing = store.write_tables(
-            draft, file=str(source), last_wins=log.description.last_wins
+            temporary, file=str(source), last_wins=log.description.last_wins
         )
         _add_notices(log, store, samples, missing)
         found = Imported(
@@ -161,7 +161,7 @@ def import_log(
             has_questions=bool(counts["asks"]),
             broken_places=tuple(str(one.where) for one in log.errors.errors),
         )
-        _write_project(draft, found, store, reader)
+        _write_project(temporary, found, store, reader)
     return found
 
 
@@ -183,19 +183,19 @@ def _write_whole(folder: Path) -> Iterator[Path]:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         hint = "name a new or empty folder with `--out`"
         raise SpecError("E119", f"`{folder}` is there already; nothing was written", hint=hint)
-    draft = None
+    temporary = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        yield draft
-        draft.chmod(0o755)
-        draft.replace(folder)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        yield temporary
+        temporary.chmod(0o755)
+        temporary.replace(folder)
     except (OSError, pl.exceptions.PolarsError, sqlite3.Error) as error:
         hint = "check the free space and the rights of the folder, or choose another with `--out`"
         raise RunError("E502", f"cannot write `{folder}`: {error}", hint=hint) from error
     finally:
-        if draft is not None:
-            shutil.rmtree(draft, ignore_errors=True)
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _add_notices(log: Log, store: RecordStore, samples: int, missing: int) -> None:

@@ -219,8 +219,8 @@ def measure_metrics(
     owners = number_samples(samples, size)
     if samples.orders is not None:
         each = owners.gather_every(size)
-        heads = find_first_rows(each)
-        firsts = {name: series.gather(heads) for name, series in aggregated.labels.items()}
+        first_rows = find_first_rows(each)
+        firsts = {name: series.gather(first_rows) for name, series in aggregated.labels.items()}
         aggregated = _Table(average_orders(aggregated.scores, each, listed), firsts)
     asked = replace(table, owners=owners) if size > 1 or samples.orders is not None else table
     return [

@@ -109,8 +109,8 @@ def write_report(
     chosen: dict[tuple[str, int], Selected] = {}
     report = progress or (lambda *_: None)
 
-    def write(draft: Path) -> None:
-        with draft.open("w", encoding="utf-8", newline="\n") as out:
+    def write(temporary: Path) -> None:
+        with temporary.open("w", encoding="utf-8", newline="\n") as out:
             against = None if baseline is None else list(named)[-1]
             comparison = None
             if len(named) > 1:

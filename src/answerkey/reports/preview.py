@@ -178,10 +178,10 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
     lines += [*draw_text(about.summary, width, indent=""), BLANK]
     for label, text in facts.items():
         parts = wrap(make_visible(text), width - _LABEL - 2) if text else []
-        heads = [label, *[""] * (len(parts) - 1)]
+        labels = [label, *[""] * (len(parts) - 1)]
         lines += [
             line("  ", Span(head.ljust(_LABEL), "dim"), part)
-            for head, part in zip(heads, parts, strict=False)
+            for head, part in zip(labels, parts, strict=False)
         ]
     lines += [BLANK, line(Span("Files that are read with `--dataset`", "head"))]
     for form in ready.forms:

@@ -630,12 +630,12 @@ def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReading
     """Return the lines of the table for some rows."""
     ids, trials = part.scores["sample_id"].to_list(), part.scores["trial"].to_list()
     # How the questions begin; where there is none, how the completions do.
-    heads: list[str | None] = [None] * len(part)
+    questions: list[str | None] = [None] * len(part)
     if source.fields is not None and part.samples is not None:
-        heads = list(map(_write_known, source.fields.questions[-1].values(part.samples)))
-    if part.completions is not None and None in heads:
+        questions = list(map(_write_known, source.fields.questions[-1].values(part.samples)))
+    if part.completions is not None and None in questions:
         said = part.completions.frame["completion"].str.head(SHOWN_QUESTION).to_list()
-        heads = [own if text is None else text for text, own in zip(heads, said, strict=True)]
+        questions = [own if text is None else text for text, own in zip(questions, said, strict=True)]
 
     def shorten(text: str | None) -> str | None:
         return text if text is None or len(text) <= SHOWN_LABEL else f"{text[:SHOWN_LABEL]}…"
@@ -653,7 +653,7 @@ def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReading
             "validity": verdict["validity"],
             "reason": verdict["reason"],
             "flipped": None if (reading := readings[at]) is None else reading[0],
-            "head": (heads[at] or "")[:SHOWN_QUESTION],
+            "head": (questions[at] or "")[:SHOWN_QUESTION],
         }
         for at, (position, verdict) in enumerate(
             zip(part.positions.to_list(), source.tabulate(part).iter_rows(named=True), strict=True)

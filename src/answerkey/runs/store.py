@@ -122,15 +122,15 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     A part may be written by two machines at a time, when one of them was thought to be gone.
     """
     own = f".{secrets.token_hex(4)}" if path.name.startswith("part-") else ""
-    draft = path.with_name(f".{path.name}{own}.draft")
+    temporary = path.with_name(f".{path.name}{own}.draft")
     try:
-        write(draft)
-        _flush(draft)
-        draft.replace(path)
+        write(temporary)
+        _flush(temporary)
+        temporary.replace(path)
         _flush(path.parent)
     except BaseException as error:
         with suppress(OSError):  # where nothing can be written, nothing can be removed either
-            draft.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         if not isinstance(error, OSError | pl.exceptions.PolarsError):
             raise
         hint = "check the free space and the rights of the folder, or choose another with `--out`"
@@ -161,12 +161,12 @@ def write_frames(path: Path, frames: Iterable[pl.DataFrame]) -> None:
     One frame is in memory at a time. They lie beside the file until all are there, and it has its name then.
     """
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        drafts: list[Path] = []
+        parts: list[Path] = []
         for number, frame in enumerate(frames):
-            drafts.append(Path(folder) / f"{number:06d}")
-            frame.write_parquet(drafts[-1], compression="lz4", statistics=False)
+            parts.append(Path(folder) / f"{number:06d}")
+            frame.write_parquet(parts[-1], compression="lz4", statistics=False)
         whole = Path(folder) / "whole"
-        pl.scan_parquet(drafts, glob=False).sink_parquet(whole)
+        pl.scan_parquet(parts, glob=False).sink_parquet(whole)
         whole.replace(path)
 
 
@@ -344,10 +344,10 @@ class FolderStore(RunStore):
         return _require_plain(self.place / file.name).read_bytes()
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        write_whole(self.place / name, lambda draft: draft.write_bytes(content))
+        write_whole(self.place / name, lambda temporary: temporary.write_bytes(content))
 
     def write_frame(self, name: str, frame: pl.DataFrame) -> None:
-        write_whole(self.place / name, lambda draft: frame.write_parquet(draft, **PARQUET))
+        write_whole(self.place / name, lambda temporary: frame.write_parquet(temporary, **PARQUET))
 
     def scan(self, file: RunFile) -> AbstractContextManager[pl.LazyFrame]:
         return nullcontext(pl.scan_parquet(_require_plain(self.place / file.name), glob=False))
@@ -380,8 +380,8 @@ class FolderStore(RunStore):
                 raise RunError("E502", message, hint="choose another with `--out`") from error
 
     def remove_drafts(self, folder: str) -> None:
-        for draft in (self.place / folder).glob(".*.draft"):
-            draft.unlink(missing_ok=True)
+        for temporary in (self.place / folder).glob(".*.draft"):
+            temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -168,8 +168,8 @@ class ChoiceProbabilities(Scorer):
         text = self._text.score(samples, completions)
         columns = ("choices", "ground_truth_choice", "predicted_choice")
         read = [[] if (found := text.column(name)) is None else found.to_list() for name in columns]
-        heads = text.frame.select("status", "reason").iter_rows()
-        rows = zip(heads, completions.frame["logprobs"].to_list(), *read, strict=True)
+        states = text.frame.select("status", "reason").iter_rows()
+        rows = zip(states, completions.frame["logprobs"].to_list(), *read, strict=True)
         verdicts = [
             Score(ScoreStatus(status), reason)
             if status != ScoreStatus.SCORED.value or names is None or truth is None

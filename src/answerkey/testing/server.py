@@ -163,7 +163,7 @@ def refuse(
     style: Style, status: int, message: str | None = None, *, headers: dict[str, str] | None = None
 ) -> web.Response:
     """Return an error in the way of the API."""
-    text = message or HTTPStatus(status).phrase if status in _KNOWN_STATUSES else "trouble"
+    text = message or HTTPStatus(status).phrase if status in _KNOWN_STATUSES else "error"
     kind = HTTPStatus(status).name.lower() if status in _KNOWN_STATUSES else "server_error"
     return web.Response(
         status=status, body=encode(style.write_error(text, kind)), content_type=JSON, headers=headers
@@ -354,7 +354,7 @@ class RequestHandler:
         fault = self.behaviour.choose_fault(digest, attempt)
         if fault is not None and fault.isdecimal():
             self.asked.count(self.asked.faults, fault)
-            return int(fault), style.write_error("trouble", "server_error")
+            return int(fault), style.write_error("error", "server_error")
         try:
             return 200, style.write(body, find_reply(self.answers, messages))
         except NoAnswerError as error:

@@ -53,7 +53,7 @@ def read_cases(rule: str) -> Iterator[Case]:
             json.loads(row["completion"]),
             tuple(row["choices"].split(" ")),
             tuple(json.loads(options)) if options else None,
-            Reading(row["answer"] or None, row["reason"] or None, row["part"] or None),
+            Reading(row["answer"] or None, row["reason"] or None, part=row["part"] or None),
         )
 
 
@@ -62,7 +62,7 @@ CASES = [case for rule in HEADS for case in read_cases(rule)]
 
 def strip_span(reading: Reading) -> Reading:
     """Return a reading without its place, which the tables do not say."""
-    return Reading(reading.choice, reading.reason, reading.part)
+    return Reading(reading.choice, reading.reason, part=reading.part)
 
 
 def test_pages_have_as_many_rows_as_they_should() -> None:
@@ -95,5 +95,5 @@ def test_column_form_reads_what_the_page_says(rule: str) -> None:
         texts = pl.Series([case.text for case in some], dtype=pl.String)
         options = pl.Series([case.options for case in some], dtype=pl.List(pl.String))
         table = find_rule(rule).read_all(texts, choices, options)
-        found = [Reading(choice, reason, part) for choice, reason, part, _ in table.iter_rows()]
+        found = [Reading(choice, reason, part=part) for choice, reason, part, _ in table.iter_rows()]
         assert found == [case.expected for case in some]

@@ -1,13 +1,13 @@
 """Which choice a text names: the extraction rules, and how other harnesses extract. Plain Python and `regex`.
 
 from answerkey.reader import read
-read("The answer is (B).", ["A", "B", "C", "D"], "stated_answer")
-# Reading(choice='B', reason=None, part='answer_cue', span=(4, 17))
+read("The answer is (B).", ["A", "B", "C", "D"])
+# Reading(choice='B', reason=None, span=(4, 17), part='answer_cue')
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from answerkey.reader.characters import Reading
 from answerkey.reader.explain import PART_REASONS, PARTS, REASONS, explain_reading
@@ -28,6 +28,7 @@ __all__ = [
     "read_first_character",
     "read_first_code_point",
     "read_leading_label",
+    "read_many",
     "read_stated_answer",
 ]
 
@@ -41,7 +42,17 @@ RULES: dict[str, Callable[[str, Sequence[str], Sequence[str] | None], Reading]] 
 
 
 def read(
-    text: str, choices: Sequence[str], rule: str = "first_character", options: Sequence[str] | None = None
+    text: str, choices: Sequence[str], options: Sequence[str] | None = None, rule: str = "stated_answer"
 ) -> Reading:
     """Return the choice that a text names, or why it names none; `options` are the texts of the choices."""
     return RULES[rule](text, choices, options)
+
+
+def read_many(
+    texts: Iterable[str],
+    choices: Sequence[str],
+    options: Sequence[str] | None = None,
+    rule: str = "stated_answer",
+) -> list[Reading]:
+    """Return what `read` gives for each text: answers to one question, or to questions with equal choices."""
+    return [RULES[rule](text, choices, options) for text in texts]

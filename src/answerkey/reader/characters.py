@@ -33,8 +33,8 @@ class Reading:
 
     choice: str | None = None
     reason: str | None = None
-    part: str | None = None
     span: tuple[int, int] | None = None
+    part: str | None = None
 
 
 def strip_white_space(text: str) -> str:

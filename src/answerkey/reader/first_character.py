@@ -184,9 +184,9 @@ def read_leading_label(text: str, choices: Sequence[str], _options: object = Non
     found = _see_through(lowered, names) or read_first_character(lowered, names)
     if found.choice is None:
         reason = "NOT_A_CHOICE" if found.reason == "EMPTY" else found.reason
-        return Reading(None, reason, part, span)
+        return Reading(None, reason, span, part)
     choice = found.choice if folded is None else folded[found.choice]
-    return Reading(choice, None, part, span)
+    return Reading(choice, None, span, part)
 
 
 def _drop_underscores(text: str, size: int) -> str:

@@ -484,7 +484,7 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
         span = None
         if found.end > found.begin:
             span = offset + part.start(found.begin), offset + part.ends[found.end - 1]
-        reading = Reading(found.choice, found.reason, found.part, span)
+        reading = Reading(found.choice, found.reason, span, found.part)
         if reading.reason != NOTHING:
             break
     return reading

@@ -331,7 +331,7 @@ def _match_all(texts: pl.Series, choices: tuple[str, ...], pattern: str) -> Iter
             begin = offset if said.isascii() else len(said.encode()[:offset].decode())
             bare = compose(strip_white_space(name))
             choice = bare if bare in choices else folded.get(bare.lower())
-            yield Reading(choice, None if choice else "NOT_A_CHOICE", None, (begin, begin + len(match)))
+            yield Reading(choice, None if choice else "NOT_A_CHOICE", (begin, begin + len(match)))
 
 
 RULES: dict[str, ExtractionRule] = {

@@ -150,7 +150,7 @@ def test_wrapping_may_be_long_but_not_endless() -> None:
     assert read_leading_label("\n" * 5_000 + "B", LETTERS).choice == "B"
     assert read_leading_label("(" * 300 + "B", LETTERS).choice == "B"
     assert read_leading_label("(" * 5_000 + "B", LETTERS) == Reading(
-        None, "NOT_A_CHOICE", "unwrapped", (400, 401)
+        None, "NOT_A_CHOICE", (400, 401), "unwrapped"
     )
 
 

@@ -16,7 +16,7 @@ def test_the_reader_loads_no_heavy_library() -> None:
     """Neither Polars nor Jinja nor pydantic is imported, not even when every rule has read a text."""
     script = (
         "import sys; from answerkey.reader import EXTRACTORS, RULES, read\n"
-        "for rule in RULES: read('Answer: Ｂ\\u0301', ['A', 'B'], rule, ['x', 'y'])\n"
+        "for rule in RULES: read('Answer: Ｂ\\u0301', ['A', 'B'], ['x', 'y'], rule)\n"
         "for one in EXTRACTORS.values(): one.read('Answer: B', ['A', 'B'], ['x', 'y'])\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
@@ -35,5 +35,18 @@ def test_the_reader_loads_no_heavy_library() -> None:
 )
 def test_rules_are_called_by_name(rule: str, choice: str | None, part: str | None) -> None:
     """One text, read by each of the rules; the option texts reach the rule that reads them."""
-    found = reader.read("Clearly, the answer is Rome.", "ABCD", rule, ["Oslo", "Rome"])
+    found = reader.read("Clearly, the answer is Rome.", "ABCD", ["Oslo", "Rome"], rule)
     assert (found.choice, found.part) == (choice, part)
+
+
+def test_many_texts_are_read_as_each_alone() -> None:
+    """Without a rule it is `stated_answer`, for one text as for many."""
+    texts = ["Clearly, the answer is Rome.", "A or B", ""]
+    found = reader.read_many(iter(texts), "ABCD", ["Oslo", "Rome"])
+    assert [one.choice for one in found] == ["B", None, None]
+    assert found == [reader.read(text, "ABCD", ["Oslo", "Rome"]) for text in texts]
+    assert [one.choice for one in reader.read_many(texts, "ABCD", rule="first_character_literal")] == [
+        "C",
+        "A",
+        None,
+    ]

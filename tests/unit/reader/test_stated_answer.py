@@ -35,7 +35,7 @@ def test_only_what_follows_the_thought_is_read() -> None:
     """The last closed thought counts; one that is never closed leaves what stands before it."""
     assert read_stated_answer("<think>A</think>B<think>C</think>D", CHOICES).choice == "D"
     assert read_stated_answer("Answer: B\n<think>or C", CHOICES).choice == "B"
-    assert read_stated_answer("<think>B", CHOICES) == Reading(None, "NOTHING_STATED", "unclosed_thought")
+    assert read_stated_answer("<think>B", CHOICES) == Reading(None, "NOTHING_STATED", part="unclosed_thought")
     assert read_stated_answer("<think>B</think>", CHOICES).reason == "NOTHING_STATED"
 
 

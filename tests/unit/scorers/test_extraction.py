@@ -133,17 +133,17 @@ def match(pattern: str, text: str) -> Reading:
 @pytest.mark.parametrize(
     ("pattern", "text", "reading"),
     [
-        (r"answer is \(?([A-D])", "The answer is (B).", Reading("B", None, None, (4, 16))),
-        (r"([A-D])", "x A B", Reading("A", None, None, (2, 3))),
-        (r"(?s).*([A-D])", "x A\nB y", Reading("B", None, None, (0, 5))),
-        (r"(?i)answer: ([a-d])", "ANSWER: b", Reading("B", None, None, (0, 9))),
-        (r"answer:(?P<letter>.*)", "answer:  C \n", Reading("C", None, None, (0, 11))),
-        (r"answer is (\w+)", "answer is Paris", Reading(None, "NOT_A_CHOICE", None, (0, 15))),
+        (r"answer is \(?([A-D])", "The answer is (B).", Reading("B", None, (4, 16))),
+        (r"([A-D])", "x A B", Reading("A", None, (2, 3))),
+        (r"(?s).*([A-D])", "x A\nB y", Reading("B", None, (0, 5))),
+        (r"(?i)answer: ([a-d])", "ANSWER: b", Reading("B", None, (0, 9))),
+        (r"answer:(?P<letter>.*)", "answer:  C \n", Reading("C", None, (0, 11))),
+        (r"answer is (\w+)", "answer is Paris", Reading(None, "NOT_A_CHOICE", (0, 15))),
         (r"answer is (\w)", "no such words", Reading(None, "NOTHING_STATED")),
         (r"x(y)?", "x", Reading(None, "NOTHING_STATED")),
         (r"(.)", " \n", Reading(None, "EMPTY")),
-        (r"答案(?:是|：)(.)", "所以，答案是C。", Reading("C", None, None, (3, 7))),
-        (r"é(.)", "éé B é\u00a0x éB", Reading(None, "NOT_A_CHOICE", None, (0, 2))),
+        (r"答案(?:是|：)(.)", "所以，答案是C。", Reading("C", None, (3, 7))),
+        (r"é(.)", "éé B é\u00a0x éB", Reading(None, "NOT_A_CHOICE", (0, 2))),
     ],
 )
 def test_first_match_decides(pattern: str, text: str, reading: Reading) -> None:
@@ -185,7 +185,7 @@ def test_bad_patterns_are_refused(pattern: object, message: str) -> None:
 
 def test_column_form_reads_each_distinct_text_once() -> None:
     """The table has a row for each text, in order; what Polars cannot hold is replaced by one character."""
-    assert match("answer is (.)", "\ud800 answer is B") == Reading("B", None, None, (2, 13))
+    assert match("answer is (.)", "\ud800 answer is B") == Reading("B", None, (2, 13))
     texts = pl.Series(["is A", "é is B", "is A", "nothing"])
     rows = find_rule({"pattern": "is (.)"}).read_all(texts, FOUR).rows()
     first = ("A", None, None, [0, 4])

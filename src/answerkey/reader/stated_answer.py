@@ -6,6 +6,15 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from answerkey.reader.candidates import (
+    WRAPS,
+    Named,
+    Scan,
+    find_label,
+    is_word,
+    read_names,
+    read_texts,
+)
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.statements import (
     CUES,
@@ -50,17 +59,10 @@ from answerkey.reader.units import (
     SO,
     STOPS,
     UNDO,
-    WRAPS,
     WRONG,
     YES,
-    Named,
-    Scan,
     Units,
-    find_label,
-    is_word,
     read_labels,
-    read_names,
-    read_texts,
     split_units,
 )
 

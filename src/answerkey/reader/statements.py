@@ -5,6 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from answerkey.reader.candidates import (
+    WRAPS,
+    Named,
+    Scan,
+    close_label,
+    is_end,
+    is_word,
+    read_names,
+    skip_remark,
+    stands,
+)
 from answerkey.reader.units import (
     AFTER,
     AND,
@@ -50,18 +61,9 @@ from answerkey.reader.units import (
     THINK,
     UNDO,
     WRAPPING,
-    WRAPS,
     WRONG,
     YES,
-    Named,
-    Scan,
     Units,
-    close_label,
-    is_end,
-    is_word,
-    read_names,
-    skip_remark,
-    stands,
 )
 
 # What a text states: the answers it gives, with their weight, and the choices it excludes.

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from answerkey.reader.candidates import NO_TEXTS, read_texts
 from answerkey.reader.units import (
     ANSWER,
     BARE,
@@ -9,7 +10,6 @@ from answerkey.reader.units import (
     BREAK,
     FILL,
     FIX,
-    NO_TEXTS,
     NOT,
     PICK,
     ROLES,
@@ -18,7 +18,6 @@ from answerkey.reader.units import (
     load_lexicon,
     normalize_word,
     read_labels,
-    read_texts,
     split_tokens,
     split_units,
 )

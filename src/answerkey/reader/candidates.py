@@ -1,0 +1,439 @@
+"""Where a text names a choice: option texts, labels that stand on their own, labels joined to others."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from answerkey.reader.units import (
+    AFTER,
+    AND,
+    ANSWER,
+    BE,
+    BREAK,
+    BUT,
+    CLOSE,
+    COMMAS,
+    DASHES,
+    DRESS,
+    FILL,
+    FIX,
+    HYPHENS,
+    IF,
+    JOINTS,
+    LABEL_MARKS,
+    MAYBE,
+    NOT,
+    NOT_AFTER,
+    OPEN,
+    OPTION,
+    OR,
+    PICK,
+    RIGHT,
+    ROUND_CLOSE,
+    ROUND_OPEN,
+    SPOILING,
+    STOPS,
+    WRONG,
+    Labels,
+    Units,
+    normalize_word,
+    split_tokens,
+)
+
+# The texts of the options, and where a completion writes one of them in full.
+
+#: The first word of an option begins within so many characters, whatever stands before it.
+_OPTION_PREFIX = 64
+_LONG_WORD = 16
+
+_ENGLISH_ARTICLES = ("the", "a", "an")
+_ROMANCE_ARTICLES = ("le", "la", "les", "un", "une", "el", "los", "las", "una", "il", "lo", "gli", "os", "as")
+_ARTICLES = frozenset(
+    (*_ENGLISH_ARTICLES, *_ROMANCE_ARTICLES, "um", "uma", "der", "die", "das", "ein", "eine")
+)
+_AFTER_LABEL = LABEL_MARKS | CLOSE
+
+#: The words of an option, and the choice that it belongs to; None if several options have these words.
+_Entry = tuple[tuple[str, ...], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """An option's text in a completion: the choice (None if several options have that text), and its end."""
+
+    choice: str | None
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptionTexts:
+    """The options as they are written; their words are found once they are needed."""
+
+    options: tuple[str, ...]
+    labels: Labels | None
+    prefixes: str = ""
+
+    def find(self, units: Units, at: int) -> FoundText | None:
+        """Return the longest option text that begins with the unit at `at`."""
+        if self.labels is None or at >= units.size:
+            return None
+        raw, begin = units.raw, units.places[at]
+        if not self._may_begin(raw[begin]):
+            return None
+        best: tuple[int, str | None] | None = None
+        for words, choice in _spell_options(self.options, self.labels).get(raw[begin], ()):
+            end = _match(raw, begin, words)
+            if end and (best is None or end > best[0]):
+                best = end, choice
+        return best and FoundText(best[1], bisect_left(units.places, best[0]))
+
+    def _may_begin(self, word: str) -> bool:
+        """Say whether an option may begin with this word; quick, and never wrongly no."""
+        return (
+            word in self.prefixes
+            or len(word) > _LONG_WORD
+            or not word.isascii()
+            or not self.prefixes.isascii()
+        )
+
+    def is_own(self, units: Units, at: int, choice: str | None) -> bool:
+        """Say whether the text of this choice begins at `at`."""
+        found = self.find(units, at)
+        return found is not None and found.choice == choice
+
+
+NO_TEXTS = OptionTexts((), None)
+
+
+def read_texts(options: Sequence[str] | None, labels: Labels) -> OptionTexts:
+    """Return the texts of the options, which are in the order of the choices; more than those are ignored."""
+    if not options:
+        return NO_TEXTS
+    texts = tuple(options[: len(labels.choices)])
+    return OptionTexts(texts, labels, "\n".join([text.lstrip()[:_OPTION_PREFIX].lower() for text in texts]))
+
+
+def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
+    """Return where the words end that begin here, emphasis between them ignored; 0 if they are others."""
+    at, size = begin, len(raw)
+    for word in words:
+        while at < size and raw[at] != word and raw[at] in DRESS and at < begin + 2 * len(words):
+            at += 1
+        if at >= size or raw[at] != word:
+            return 0
+        at += 1
+    return at
+
+
+@lru_cache(maxsize=1024)
+def _spell_options(options: tuple[str, ...], labels: Labels) -> dict[str, list[_Entry]]:
+    """Return the words of the options by the first of them, and without an article that they begin with."""
+    named = list(zip(options, labels.choices, strict=False))
+    spelled = [(_spell_option(text, choice, labels), choice) for text, choice in named]
+    owners: dict[tuple[str, ...], list[str]] = {}
+    for words, choice in spelled:
+        owners.setdefault(words, []).append(choice)
+    for words, choice in spelled:
+        if len(words) > 1 and words[0] in _ARTICLES and words[1:] not in owners:
+            owners[words[1:]] = [choice]
+    by_first: dict[str, list[_Entry]] = {}
+    for words, choices in owners.items():
+        if words:
+            by_first.setdefault(words[0], []).append((words, choices[0] if len(choices) == 1 else None))
+    return by_first
+
+
+def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
+    """Return the words of an option without its own label (`(A) Paris`), emphasis and a full stop."""
+    tokens = [token for _, token in split_tokens(text.strip())]
+    words = [normalize_word(token) for token in tokens]
+    begin = _skip_label(tokens, words, choice, labels=labels)
+    kept = [word for word in words[begin:] if word not in DRESS]
+    while len(kept) > 1 and kept[-1] in STOPS:
+        kept.pop()
+    return tuple(kept)
+
+
+def _skip_label(tokens: Sequence[str], words: Sequence[str], choice: str, *, labels: Labels) -> int:
+    at = 0
+    while at < len(words) and words[at] in OPEN:
+        at += 1
+    if at + 2 >= len(words) or words[at + 1] not in _AFTER_LABEL:
+        return 0
+    return at + 2 if labels.find(tokens[at], words[at]) == choice else 0
+
+
+# Where a label can stand: what may be before it and after it without making it something else.
+
+#: How many brackets and marks of emphasis may stand around a label: the work at one place is bounded.
+WRAPS = 6
+
+#: Labels that are words, too, and the verbs that may follow them all the same.
+_WORDS = frozenset({"a", "i"})
+_VERBS = frozenset({"is", "are", "ist", "est", "es", "\u00e8", "\u00e9", "\u4e3a", "\u662f"})
+#: A conjunction in French, and a noun in English.
+_CAR = "car"
+
+_FOLLOWING = AFTER | BE | OR | AND | BUT | IF | FIX
+#: Parts of verbs that end a sentence: `B नहीं है`, `B चुनता हूँ`.
+_FOREIGN = PICK | NOT_AFTER | RIGHT | ANSWER
+_PARTICLES = BE | OPTION | FILL | RIGHT | WRONG | AND | OR | AFTER | MAYBE
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a text is read with: its units, the labels of its choices, and the texts of its options."""
+
+    units: Units
+    labels: Labels
+    texts: OptionTexts
+
+
+def find_label(units: Units, at: int) -> int | None:
+    """Return where the label is that begins here, after brackets and emphasis."""
+    words, gaps, labels = units.words, units.gaps, units.labels
+    for position in range(at, min(at + WRAPS, len(words))):
+        if position > at and gaps[position] and words[position - 1] in DRESS:
+            return None
+        if labels[position] is not None:
+            return position
+        if words[position] not in OPEN:
+            return None
+    return None
+
+
+def close_label(units: Units, position: int) -> int:
+    """Return the first unit after a label and what closes its wrapping."""
+    at, end = position + 1, min(position + WRAPS, units.size)
+    while at < end and units.words[at] in CLOSE and not units.gaps[at]:
+        at += 1
+    return at
+
+
+def is_word(units: Units, at: int) -> bool:
+    """Say whether the unit is a word, a number or a phrase."""
+    return at < units.size and (not units.words[at] or units.words[at][0].isalnum())
+
+
+def is_end(units: Units, at: int) -> bool:
+    """Say whether the text or its line ends here."""
+    return at >= units.size or units.words[at] == BREAK
+
+
+def begins_well(units: Units, position: int) -> bool:
+    """Say whether nothing before a label makes it part of a word or a number."""
+    if position == 0 or units.gaps[position]:
+        return True
+    before, token = units.token(position - 1), units.token(position)
+    if before[-1:].isalnum():
+        return not (before[-1:].isascii() and token.isascii())
+    if before in HYPHENS:
+        is_joined = position > 1 and not units.gaps[position - 1] and is_word(units, position - 2)
+        return not is_joined and not token.isdecimal()
+    return not (before == "$" and token.isdecimal() and "$" not in units.words[position + 1 : position + 3])
+
+
+def stands(scan: Scan, position: int) -> bool:
+    """Say whether a label is set off from what follows it."""
+    units = scan.units
+    at = close_label(units, position)
+    if is_end(units, at):
+        return True
+    if not is_word(units, at):
+        return _may_open(scan, position, at) if units.gaps[at] else not _spoils(scan, at)
+    if not units.gaps[at]:
+        return _may_touch(units, position, at)
+    if at > position + 1 and units.words[at - 1] != "_":
+        return True
+    return _may_follow(scan, position, at)
+
+
+def _may_open(scan: Scan, position: int, at: int) -> bool:
+    """Say whether a mark after a label and a space sets it off; emphasis and quotes belong to their words."""
+    units, end = scan.units, at
+    while end < min(at + WRAPS, units.size) and units.words[end] in DRESS:
+        end += 1
+    if end == at or not is_word(units, end):
+        return True
+    return scan.texts.is_own(units, end, units.labels[position])
+
+
+def _spoils(scan: Scan, at: int) -> bool:
+    """Say whether the mark right after a label makes it something else: `C++`, `A-level`, `f(x)`, `i.e.`."""
+    units, word = scan.units, scan.units.words[at]
+    if word in {"(", "["}:
+        return scan.texts.find(units, at + 1) is None
+    if word in SPOILING:
+        return True
+    if at + 1 >= units.size:
+        return False
+    if word in HYPHENS or word == "/":
+        return not units.gaps[at + 1] and is_word(units, at + 1) and units.labels[at + 1] is None
+    following = units.words[at + 1]
+    is_initial = len(following) == 1 and following.isalpha() and units.words[at + 2 : at + 3] == ["."]
+    return word == "." and is_initial
+
+
+def _may_touch(units: Units, position: int, at: int) -> bool:
+    """Say whether a word may stand directly after a label: in another script, as in `B입니다`."""
+    label = units.token(position)
+    if label.isascii() and units.token(at).isascii():
+        return False
+    if label.isascii() and label.isalpha():
+        return bool(units.roles[at])
+    return bool(units.roles[at] & _PARTICLES)
+
+
+def _may_follow(scan: Scan, position: int, at: int) -> bool:
+    """Say whether the word after a label, and after a space, leaves it a label: `B because`."""
+    units = scan.units
+    roles, word, token = units.roles[at], units.words[at], units.token(position)
+    if token.lower() in _WORDS and (roles & BE or word == _CAR):
+        return word in _VERBS
+    if roles & _FOLLOWING or (roles & NOT and not roles & WRONG):
+        return True
+    if (roles & OPTION and token.isupper()) or (roles & _FOREIGN and not units.token(at).isascii()):
+        return True
+    return scan.texts.is_own(units, at, units.labels[position])
+
+
+# Labels that are joined to others: `A or B`, `A, B and C`, `A (Paris) / B (Lyon)`, `A-C`.
+
+#: The longest remark in brackets after a label, and the most light words after a joint.
+_ASIDE = 16
+_MOST_LIGHT = 3
+
+_PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o"})
+_JOINING = JOINTS | DASHES
+
+
+def find_joined(scan: Scan, position: int) -> int | None:
+    """Return where the label is that is joined to the one at `position`."""
+    units = scan.units
+    end = close_label(units, position)
+    for begin in dict.fromkeys((end, skip_remark(scan, end, str(units.labels[position])))):
+        further = _skip_joint(units, begin)
+        joined = None if further is None else find_label(units, further)
+        if joined is not None and _is_another(scan, joined, is_direct=further == begin + 1):
+            return joined
+    return None
+
+
+def skip_remark(scan: Scan, at: int, choice: str) -> int:
+    """Return the first unit after a remark in brackets or the option's own text; `at` if there is none."""
+    units = scan.units
+    begin = at + 1 if at < units.size and units.words[at] in LABEL_MARKS else at
+    while begin < min(at + WRAPS, units.size) and units.words[begin] in OPEN:
+        begin += 1
+    text = scan.texts.find(units, begin)
+    if text is not None and text.choice == choice:
+        end = text.end
+        while end < min(text.end + WRAPS, units.size) and units.words[end] in CLOSE:
+            end += 1
+        return end
+    if at >= units.size or units.words[at] not in ROUND_OPEN:
+        return at
+    for end in range(at + 1, min(at + _ASIDE, units.size)):
+        if units.words[end] in ROUND_CLOSE:
+            return end + 1
+        if units.words[end] == BREAK:
+            break
+    return at
+
+
+def _skip_joint(units: Units, at: int) -> int | None:
+    """Return where a joined label may begin: after `,`, `/`, `or`, `, or`, or a dash without spaces."""
+    if at >= units.size:
+        return None
+    begin, word = at, units.words[at]
+    if word in DASHES:
+        is_tight = not units.gaps[at] and at + 1 < units.size and not units.gaps[at + 1]
+        return at + 1 if is_tight else None
+    if word in JOINTS:
+        at += 1
+    if at < units.size and units.roles[at] & (OR | AND):
+        at += 1
+    return None if at == begin else _skip_light(units, at)
+
+
+def _skip_light(units: Units, at: int) -> int | None:
+    """Return the first unit that is a label or no light word: `or the option B`."""
+    for further in range(at, min(at + _MOST_LIGHT, units.size)):
+        is_label = units.labels[further] is not None and not is_word(units, further + 1)
+        if is_label or not units.roles[further] & (FILL | OPTION | MAYBE):
+            return further
+    return None
+
+
+def _is_another(scan: Scan, position: int, *, is_direct: bool) -> bool:
+    """Say whether a label after a joint is one more answer, and not the beginning of something else."""
+    units = scan.units
+    if not stands(scan, position):
+        following = units.words[position + 1 : position + 2]
+        return is_direct and bool(following) and following[0] in _JOINING
+    at = close_label(units, position)
+    if at < units.size and units.roles[at] & BE and units.words[at] not in _PLURALS:
+        further = units.roles[at] | (units.roles[at + 1] if at + 1 < units.size else 0)
+        return not further & (NOT | WRONG)
+    return True
+
+
+# Labels as a text names them: one, or several joined, set off from the words around them.
+
+#: More labels than these are a list of something else.
+MANY = 26
+
+_BETWEEN = LABEL_MARKS | OPEN | DASHES
+_TEXT_ENDS = CLOSE | STOPS | COMMAS
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The choices that a place in the text names, from one unit to another.
+
+    `is_wrapped`: in brackets, quotes or emphasis. `clashes`: followed by the text of another option.
+    """
+
+    choices: tuple[str, ...]
+    begin: int
+    end: int
+    is_wrapped: bool = False
+    clashes: bool = False
+
+
+def read_names(scan: Scan, at: int) -> Named | None:
+    """Return the labels named from here on, if they are set off from the words around them."""
+    units = scan.units
+    position = find_label(units, at)
+    if position is None or not begins_well(units, position):
+        return None
+    found = [position]
+    while len(found) < MANY and (further := find_joined(scan, found[-1])) is not None:
+        found.append(further)
+    if not stands(scan, found[-1]):
+        return None
+    choices = tuple(dict.fromkeys(str(units.labels[one]) for one in found))
+    end = close_label(units, found[-1])
+    clashes = len(choices) == 1 and _clashes(scan, end, choices[0])
+    return Named(choices, at, end, end > position + 1, clashes)
+
+
+def _clashes(scan: Scan, end: int, choice: str) -> bool:
+    """Say whether the label is followed by the full text of another option, up to the end of its line."""
+    units = scan.units
+    at, opened = end, False
+    while at < min(end + WRAPS, units.size) and units.words[at] in _BETWEEN:
+        opened = opened or units.words[at] in ROUND_OPEN
+        at += 1
+    text = scan.texts.find(units, at)
+    if text is None or text.choice == choice:
+        return False
+    at = text.end
+    if opened and at < units.size and units.words[at] in ROUND_CLOSE:
+        return True
+    while at < min(text.end + WRAPS, units.size) and units.words[at] in _TEXT_ENDS:
+        at += 1
+    return is_end(units, at)

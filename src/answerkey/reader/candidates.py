@@ -18,12 +18,14 @@ from answerkey.reader.units import (
     COMMAS,
     DASHES,
     DRESS,
+    EQUALS,
     FILL,
     FIX,
     HYPHENS,
     IF,
     JOINTS,
     LABEL_MARKS,
+    MATCH,
     MAYBE,
     NOT,
     NOT_AFTER,
@@ -56,6 +58,10 @@ _ARTICLES = frozenset(
 )
 _AFTER_LABEL = LABEL_MARKS | CLOSE
 
+#: Every dash in an option's text, and in what is compared with it.
+MINUS = "-"
+_BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
+
 #: The words of an option, and the choice that it belongs to; None if several options have these words.
 _Entry = tuple[tuple[str, ...], str | None]
 
@@ -81,10 +87,12 @@ class OptionTexts:
         if self.labels is None or at >= units.size:
             return None
         raw, begin = units.raw, units.places[at]
-        if not self._may_begin(raw[begin]):
+        first = raw[begin]
+        if not self._may_begin(first) or (first[0].isdecimal() and _is_inside_number(units, at)):
             return None
         best: tuple[int, str | None] | None = None
-        for words, choice in _spell_options(self.options, self.labels).get(raw[begin], ()):
+        key = MINUS if first in DASHES else first
+        for words, choice in _spell_options(self.options, self.labels).get(key, ()):
             end = _match(raw, begin, words)
             if end and (best is None or end > best[0]):
                 best = end, choice
@@ -122,10 +130,21 @@ def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
     for word in words:
         while at < size and raw[at] != word and raw[at] in DRESS and at < begin + 2 * len(words):
             at += 1
-        if at >= size or raw[at] != word:
+        if at >= size or (raw[at] != word and not (word == MINUS and raw[at] in DASHES)):
             return 0
         at += 1
     return at
+
+
+def _is_inside_number(units: Units, at: int) -> bool:
+    """Say whether the number at `at` is part of a longer one: `-5`, `1/5`, `2^5`."""
+    if at == 0 or units.gaps[at]:
+        return False
+    before = units.words[at - 1]
+    if before in DASHES:
+        # A dash between two numbers is a range.
+        return at == 1 or bool(units.gaps[at - 1]) or not units.words[at - 2][:1].isalnum()
+    return before in _BEFORE_NUMBER
 
 
 @lru_cache(maxsize=1024)
@@ -151,7 +170,7 @@ def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
     tokens = [token for _, token in split_tokens(text.strip())]
     words = [normalize_word(token) for token in tokens]
     begin = _skip_label(tokens, words, choice, labels=labels)
-    kept = [word for word in words[begin:] if word not in DRESS]
+    kept = [MINUS if word in DASHES else word for word in words[begin:] if word not in DRESS]
     while len(kept) > 1 and kept[-1] in STOPS:
         kept.pop()
     return tuple(kept)
@@ -230,9 +249,10 @@ def begins_well(units: Units, position: int) -> bool:
     before, token = units.token(position - 1), units.token(position)
     if before[-1:].isalnum():
         return not (before[-1:].isascii() and token.isascii())
+    if before in DASHES and token.isdecimal():
+        return False
     if before in HYPHENS:
-        is_joined = position > 1 and not units.gaps[position - 1] and is_word(units, position - 2)
-        return not is_joined and not token.isdecimal()
+        return not (position > 1 and not units.gaps[position - 1] and is_word(units, position - 2))
     return not (before == "$" and token.isdecimal() and "$" not in units.words[position + 1 : position + 3])
 
 
@@ -386,8 +406,13 @@ def _is_another(scan: Scan, position: int, *, is_direct: bool) -> bool:
 #: More labels than these are a list of something else.
 MANY = 26
 
-_BETWEEN = LABEL_MARKS | OPEN | DASHES
-_TEXT_ENDS = CLOSE | STOPS | COMMAS
+#: How far from a label its text may begin, in units.
+_TO_TEXT = 12
+
+_BETWEEN = LABEL_MARKS | OPEN | CLOSE | DASHES | COMMAS | EQUALS
+_TEXT_ENDS = CLOSE | STOPS | COMMAS | DASHES
+_BRACKETS = frozenset("([\uff08\u3010")
+_QUOTED = frozenset("\"'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,23 +442,44 @@ def read_names(scan: Scan, at: int) -> Named | None:
         return None
     choices = tuple(dict.fromkeys(str(units.labels[one]) for one in found))
     end = close_label(units, found[-1])
-    clashes = len(choices) == 1 and _clashes(scan, end, choices[0])
+    clashes = (
+        len(choices) == 1 and scan.texts.labels is not None and _clashes(scan, position, end, choices[0])
+    )
     return Named(choices, at, end, end > position + 1, clashes)
 
 
-def _clashes(scan: Scan, end: int, choice: str) -> bool:
-    """Say whether the label is followed by the full text of another option, up to the end of its line."""
+def _clashes(scan: Scan, position: int, end: int, choice: str) -> bool:
+    """Say whether a label goes with another option's text, or is that text itself."""
     units = scan.units
-    at, opened = end, False
-    while at < min(end + WRAPS, units.size) and units.words[at] in _BETWEEN:
-        opened = opened or units.words[at] in ROUND_OPEN
-        at += 1
-    text = scan.texts.find(units, at)
-    if text is None or text.choice == choice:
+    begin, limit = end, min(end + _TO_TEXT, units.size)
+    text = scan.texts.find(units, begin)
+    while text is None and begin < limit and (further := _step_to_text(units, begin)) > begin:
+        begin = further
+        text = scan.texts.find(units, begin)
+    if text is not None:
+        return text.choice != choice and _ends_clause(units, text.end)
+    word = scan.texts.find(units, position)
+    if word is None or word.choice in {None, choice}:
         return False
-    at = text.end
-    if opened and at < units.size and units.words[at] in ROUND_CLOSE:
-        return True
-    while at < min(text.end + WRAPS, units.size) and units.words[at] in _TEXT_ENDS:
-        at += 1
-    return is_end(units, at)
+    before = position - 1
+    while before >= 0 and units.words[before] in DRESS:
+        before -= 1
+    return before < 0 or not (units.roles[before] & OPTION or units.words[before] in _BRACKETS)
+
+
+def _step_to_text(units: Units, at: int) -> int:
+    """Return the unit after what may stand between a label and its text; `at` if it may not."""
+    word = units.words[at]
+    following = units.words[at + 1 : at + 4]
+    if word == "i" and following == [".", "e", "."]:
+        return at + 4
+    if word in _BETWEEN or units.roles[at] & (FILL | MATCH):
+        return at + 1
+    # The next key of an object: `"answer": "B", "text": "Lyon"`.
+    is_key = at > 0 and units.words[at - 1] in _QUOTED and following[:2] == [units.words[at - 1], ":"]
+    return at + 3 if is_key else at
+
+
+def _ends_clause(units: Units, end: int) -> bool:
+    """Say whether nothing more is said of a text here: a full stop, a comma, a bracket, `because`."""
+    return is_end(units, end) or units.words[end] in _TEXT_ENDS or bool(units.roles[end] & AFTER)

@@ -11,6 +11,7 @@ from answerkey.reader.candidates import (
     Named,
     Scan,
     find_label,
+    is_end,
     is_word,
     read_names,
     read_texts,
@@ -25,6 +26,8 @@ from answerkey.reader.statements import (
     Weight,
     find_region,
     find_turns,
+    is_denied,
+    is_hypothetical,
     read_cue,
     read_markup,
     read_subject,
@@ -33,6 +36,7 @@ from answerkey.reader.statements import (
 )
 from answerkey.reader.units import (
     AFTER,
+    ARROWS,
     BE,
     BREAK,
     BULLETS,
@@ -41,6 +45,7 @@ from answerkey.reader.units import (
     COMMAS,
     DASHES,
     DRESS,
+    EQUALS,
     FILL,
     FIX,
     HYPHENS,
@@ -51,10 +56,13 @@ from answerkey.reader.units import (
     NOT,
     OPEN,
     OPTION,
+    OR,
     OWN,
+    QUESTION_MARKS,
     REFUSE,
     RIGHT,
     ROUND_CLOSE,
+    ROUND_OPEN,
     SAYS,
     SO,
     STOPS,
@@ -79,6 +87,8 @@ _LEADING_MARKS = BULLETS | OPEN | COMMAS
 _TRAILING_MARKS = STOPS | CLOSE | COMMAS
 _LABELLED = LABEL_MARKS | DASHES | OPEN
 _BEFORE_VERDICT = LABEL_MARKS | OPEN | STOPS | DASHES | CLOSE
+_VERDICTS = RIGHT | WRONG | YES
+_LIST_MARKS = frozenset(".)\uff0e\uff09\u3001")
 _INLINE_MARKS = LABEL_MARKS - DASHES - COMMAS
 
 
@@ -120,8 +130,10 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
     if names is None or names.end > end:
         return plain
     rest = range(names.end, end)
-    is_bare = all(units.words[one] in _TRAILING_MARKS or units.roles[one] & OPTION for one in rest)
-    is_echo = not is_bare and _is_echo(scan, names, end)
+    is_echo = _is_echo(scan, names, end)
+    is_bare = not is_echo and all(
+        units.words[one] in _TRAILING_MARKS or units.roles[one] & OPTION for one in rest
+    )
     if _is_small(units, names) and not is_echo and units.size > _SHORT_TEXT:
         return plain
     is_set_off = not is_bare and not lead & (MAYBE | SO | OWN | FILL)
@@ -180,7 +192,7 @@ def read_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> None:
     """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a list."""
     _read_bare(scan, lines, findings)
     labelled = [line for line in lines if line.is_labelled]
-    verdicts = [_find_verdict(scan.units, line) for line in labelled]
+    verdicts = [_find_verdict(scan, line, is_alone=labelled == lines[:1]) for line in labelled]
     _read_verdicts(scan, labelled, verdicts, findings)
     if not labelled or verdicts[0] is False or _is_numeral(scan, labelled[0]):
         return
@@ -230,12 +242,28 @@ def _read_verdicts(
         findings.statements += right
 
 
-def _find_verdict(units: Units, line: Line) -> bool | None:
-    """Return whether a line of a list calls its option right or wrong; None if it says neither."""
-    begin = line.names.end if line.names else line.begin
+def _find_verdict(scan: Scan, line: Line, *, is_alone: bool) -> bool | None:
+    """Return whether a line of a list calls its option right or wrong; None if it says neither.
+
+    The text of an option is no verdict on it: `B. False`.
+    """
+    units, names = scan.units, line.names or Named((), line.begin, line.end)
+    begin = at = names.end
+    while at < line.end and units.words[at] in _LABELLED:
+        at += 1
+    text = scan.texts.find(units, at)
+    if text is not None:
+        begin = text.end
+    elif is_alone and not scan.texts.options and units.words[at - 1] in _LIST_MARKS:
+        # `B. Wrong, not wrong`: words for right and wrong, and nothing else, are a text, too.
+        rest = range(at, line.end)
+        if all(units.roles[one] & (_VERDICTS | NOT) or not is_word(units, one) for one in rest):
+            return None
     for at in range(begin, line.end):
         roles = units.roles[at]
-        if not roles & (RIGHT | WRONG | YES) or not _is_verdict(units, at, line):
+        if units.labels[at] not in {None, *names.choices} and not units.token(at).islower():
+            break
+        if not roles & _VERDICTS or not _is_verdict(units, at, line):
             continue
         return bool(roles & (RIGHT | YES)) != _is_negated(units, begin, at) and not roles & WRONG
     return None
@@ -296,14 +324,24 @@ def _is_inline_list(units: Units, line: Line) -> bool:
 #: A longer text argues; an option's text in it need not be its answer.
 MOST_ASSERTED = 60
 
+#: In a longer text, the answer that opens it begins within so many units; and so far back a sentence is read.
+_LONGEST_OPENING = 8
+_SENTENCE = 40
+
+_BEFORE_COLON = 4
+
 #: So short a text may go on with `No, it is not.`
 _LONGEST_DENIAL = 10
 
-_DOUBT = WRONG | IF | SAYS | REFUSE | NONE
+_CONDITION = IF | SAYS | REFUSE | NONE
+_DOUBT = WRONG | _CONDITION
 _BEFORE_TEXT = OPEN | BULLETS
 _SENTENCE_ENDS = STOPS | {BREAK}
 _CLAUSE_ENDS = _SENTENCE_ENDS | COMMAS
 _SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
+_ENDINGS = _TRAILING_MARKS | {BREAK}
+_BOLD = frozenset({"**", "__", "***"})
+_SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
 def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> None:
@@ -319,10 +357,15 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
     if len({one.choices for _, one in found}) != 1:
         return
     for line, one in found:
-        words = scan.units.words[one.begin : one.end]
-        is_text = scan.units.size <= MOST_ASSERTED or any(len(word) > 1 and word.isalpha() for word in words)
+        is_text = scan.units.size <= MOST_ASSERTED or _has_words(scan.units, one)
         if is_text and (line is lines[0] or line is lines[-1]):
             findings.statements.append(one)
+
+
+def _has_words(units: Units, text: Statement) -> bool:
+    """Say whether a text is more than numbers, marks and single letters."""
+    words = (units.words[at] or units.token(at) for at in range(text.begin, text.end))
+    return any(len(one) > 1 or not one.isascii() for one in words if one[:1].isalpha())
 
 
 def _read_text_line(scan: Scan, line: Line) -> Statement | None:
@@ -339,47 +382,124 @@ def _read_text_line(scan: Scan, line: Line) -> Statement | None:
 
 
 def read_assertion(scan: Scan) -> Decision | None:
-    """Return the only option whose text a short completion asserts."""
+    """Return the only option whose text a completion asserts: as its first words, as its last, or alone."""
     units = scan.units
-    if not scan.texts.options or units.size > MOST_ASSERTED:
+    if not scan.texts.options or any(roles & FIX for roles in units.roles[-_LAST_WORDS:]):
         return None
-    found = list(_find_texts(scan))
-    inside = {at for _, begin, end in found for at in range(begin, end)}
-    around = [roles for at, roles in enumerate(units.roles) if at not in inside]
-    if any(roles & _DOUBT for roles in around) or len({choice for choice, _, _ in found}) != 1:
+    is_short = units.size <= MOST_ASSERTED
+    found = list(_find_texts(scan, 0, units.size if is_short else _LONGEST_OPENING))
+    if not is_short:
+        found += _find_texts(scan, units.size - MOST_ASSERTED, units.size)
+    clear = [one for one in found if _opens(units, one) or _concludes(units, one)]
+    if not clear and is_short:
+        inside = {at for one in found for at in range(one.begin, one.end)}
+        around = [roles for at, roles in enumerate(units.roles) if at not in inside]
+        if any(roles & _DOUBT for roles in around) or len({one.choices for one in found}) != 1:
+            return None
+        is_denied = any(roles & NOT for roles in around)
+        clear = [one for one in found if _is_asserted(units, one, is_denied=is_denied)]
+    if len({one.choices for one in clear}) != 1 or not clear[0].choices:
         return None
-    is_denied = any(roles & NOT for roles in around)
-    for choice, begin, end in found:
-        if choice is not None and _is_asserted(units, begin, end, is_denied=is_denied):
-            return Decision(choice, None, "option_text", begin, end)
-    return None
+    last = clear[-1]
+    if any(one.clashes for one in clear):
+        return Decision(None, "CONTRADICTS_ITSELF", last.part, last.begin, last.end)
+    return Decision(last.choices[0], None, last.part, last.begin, last.end)
 
 
-def _find_texts(scan: Scan) -> Iterator[tuple[str | None, int, int]]:
-    at = 0
-    while at < scan.units.size:
+def _find_texts(scan: Scan, at: int, limit: int) -> Iterator[Statement]:
+    """Yield the option texts, each with the label in brackets after it; no choice where several have it.
+
+    A text that is also the label of another choice clashes.
+    """
+    labels = scan.units.labels
+    while at < limit:
         text = scan.texts.find(scan.units, at)
-        if text is not None and text.end > at:
-            yield text.choice, at, text.end
-            at = text.end
-        else:
+        if text is None or text.end <= at:
             at += 1
+            continue
+        choices: tuple[str, ...] = ()
+        end = text.end
+        clashes = end == at + 1 and labels[at] not in {None, text.choice}
+        if text.choice is not None:
+            found = read_text(scan, text.choice, end)
+            choices, end, clashes = found.choices, found.end, clashes or found.clashes
+        yield Statement(choices, "option_text", Weight.TENTATIVE, at, end, clashes)
+        at = end
 
 
-def _is_asserted(units: Units, begin: int, end: int, *, is_denied: bool) -> bool:
-    """Say whether a sentence is about this text, or ends with it after a verb."""
-    before = skip_back(units, begin, FILL)
-    while before >= max(begin - WRAPS, 0) and units.words[before] in OPEN:
+def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:
+    """Return the unit before a text, its articles and what opens it; and the one after what closes it."""
+    before, end = skip_back(units, text.begin, FILL), text.end
+    while before >= max(text.begin - WRAPS, 0) and units.words[before] in OPEN:
         before -= 1
-    while end < units.size and units.words[end] in CLOSE:
+    while end < min(text.end + WRAPS, units.size) and units.words[end] in CLOSE:
         end += 1
+    return before, end
+
+
+def _opens(units: Units, text: Statement) -> bool:
+    """Say whether the completion begins with this text, set off from what follows: `Invalid: it …`."""
+    before, end = _skip_dress(units, text)
+    if before >= 0 or (end < units.size - 1 and not _has_words(units, text)):
+        return False
+    if end >= units.size:
+        return True
+    mark, after = units.words[end], units.roles[end + 1] if end + 1 < units.size else 0
+    if mark not in _SETTING_OFF or mark in QUESTION_MARKS or after & (_DOUBT | NOT):
+        return False
+    return mark not in COMMAS or bool(after & AFTER)
+
+
+def _concludes(units: Units, text: Statement) -> bool:
+    """Say whether the last sentence says, with a verb or a mark, that it is this text."""
+    before, end = _skip_dress(units, text)
+    is_said = before >= 0 and (units.words[before] in _SAYING or bool(units.roles[before] & BE))
+    if not is_said and units.words[text.begin - 1] not in _BOLD:
+        return False
+    if not _is_last(units, end):
+        return False
+    # A longer text may be cut off if there is no full stop, and a number in it be any step.
+    is_stopped = not STOPS.isdisjoint(units.words[end : end + WRAPS])
+    if units.size > MOST_ASSERTED and not (is_stopped and _has_words(units, text)):
+        return False
+    reach = _BEFORE_COLON if units.words[before] in COLONS else _SENTENCE
+    in_clause = True
+    for at in range(before, max(before - reach, -1), -1):
+        word, roles = units.words[at], units.roles[at]
+        if word in _SENTENCE_ENDS or (at < before and word in COLONS):
+            break
+        in_clause = in_clause and word not in COMMAS
+        if roles & _CONDITION or (in_clause and roles & (NOT | WRONG | OR)):
+            return False
+        if at == before - 1 and word == "to":
+            return False
+    return True
+
+
+def _is_last(units: Units, end: int) -> bool:
+    """Say whether nothing follows but marks, what it is not, or, in a short text, why it is so."""
+    rest = units.words[end : end + WRAPS]
+    if units.size <= end + WRAPS and all(one in _ENDINGS and one not in QUESTION_MARKS for one in rest):
+        return True
+    if units.size > MOST_ASSERTED:
+        return False
+    at = end + 1 if rest and rest[0] in COMMAS else end
+    if at < units.size and units.roles[at] & NOT and units.size <= at + WRAPS:
+        return True
+    return rest[0] in COLONS or (at > end and at < units.size and bool(units.roles[at] & AFTER))
+
+
+def _is_asserted(units: Units, text: Statement, *, is_denied: bool) -> bool:
+    """Say whether a sentence is about this text, or ends with it after a verb."""
+    before, end = _skip_dress(units, text)
     is_set_off = end >= units.size or units.words[end] in _SETTING_OFF
     if is_denied:
-        return begin == 0 and units.size <= _LONGEST_DENIAL and is_set_off
+        return text.begin == 0 and units.size <= _LONGEST_DENIAL and is_set_off
     if before < 0 or units.words[before] in _SENTENCE_ENDS:
         return is_set_off or bool(units.roles[end] & BE)
-    is_said = units.words[before] in COLONS or bool(units.roles[before] & BE)
-    return is_said and (end >= units.size or units.words[end] in _CLAUSE_ENDS)
+    is_said = units.words[before] in _SAYING or bool(units.roles[before] & BE)
+    is_infinitive = before > 0 and units.words[before - 1] == "to"
+    return is_said and not is_infinitive and (end >= units.size or units.words[end] in _CLAUSE_ENDS)
 
 
 # One decision from everything that a text states.
@@ -409,11 +529,15 @@ def gather(scan: Scan) -> Findings:
     units, findings = scan.units, Findings()
     lines = split_lines(scan)
     echoed = set(list_echoes(lines))
+    has_brackets = bool(scan.texts.options) and not ROUND_OPEN.isdisjoint(units.text)
+    cues = CUES | BE if has_brackets else CUES
     for at, (roles, label, word) in enumerate(zip(units.roles, units.labels, units.words, strict=True)):
-        if (label is None and not roles & CUES and word not in MARKUP) or at in echoed:
+        if (label is None and not roles & cues and word not in MARKUP) or at in echoed:
             continue
         if roles & CUES:
             read_cue(scan, at, findings)
+        if roles & BE and has_brackets:
+            read_labelled_text(scan, at, findings)
         if label is not None:
             read_subject(scan, at, findings)
         elif word in MARKUP:
@@ -421,6 +545,38 @@ def gather(scan: Scan) -> Findings:
     read_lines(scan, lines, findings)
     read_text_lines(scan, lines, findings)
     return findings
+
+
+def read_labelled_text(scan: Scan, at: int, findings: Findings) -> None:
+    """Note an option's text with its label that a verb leads to: `the capital is Canberra (B)`."""
+    units, begin = scan.units, at + 1
+    while begin < min(at + WRAPS, units.size) and (units.words[begin] in OPEN or units.roles[begin] & FILL):
+        begin += 1
+    text = scan.texts.find(units, begin)
+    if text is None or text.choice is None:
+        return
+    found = read_text(scan, text.choice, text.end)
+    if found.end > text.end and not is_hypothetical(units, at) and not is_denied(units, begin):
+        statement = Statement(found.choices, "option_text", Weight.VERDICT, at, found.end, found.clashes)
+        findings.statements.append(statement)
+
+
+def _says_otherwise(scan: Scan, stated: Statement) -> bool:
+    """Say whether a conclusion near the statement names another option: `it is therefore Lyon. Answer: A`."""
+    units, own = scan.units, False
+    near = range(max(stated.begin - _SENTENCE, 0), min(stated.end + _SENTENCE, units.size))
+    for at in (one for one in near if units.roles[one] & BE):
+        begin, roles = at + 1, 0
+        while begin < min(at + WRAPS, units.size) and units.roles[begin] & (FILL | SO | OWN):
+            roles |= units.roles[begin]
+            begin += 1
+        text = scan.texts.find(units, begin) if roles & (SO | OWN) else None
+        if text is None or text.choice is None or stated.begin <= at < stated.end:
+            continue
+        if text.choice == stated.choices[0]:
+            return False
+        own = own or is_end(units, text.end) or units.words[text.end] in STOPS
+    return own
 
 
 def _combine(scan: Scan, group: list[Statement]) -> Decision:
@@ -440,7 +596,7 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
         return Decision(None, "SEVERAL_CHOICES", *place)
     if not current.choices:
         return Decision(None, "NOT_A_CHOICE", *place)
-    if current.clashes:
+    if current.clashes or (scan.texts.options and _says_otherwise(scan, current)):
         return Decision(None, "CONTRADICTS_ITSELF", *place)
     last = max(current.end, scan.units.size - _LAST_WORDS)
     if any(roles & UNDO for roles in scan.units.roles[last:]):
@@ -451,7 +607,8 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
 def _eliminate(scan: Scan, findings: Findings) -> Decision | None:
     """Return the only choice that is not excluded, if all others are."""
     left = [choice for choice in scan.labels.choices if choice not in findings.excluded]
-    if len(left) != 1 or not findings.excluded or scan.units.size > _MOST_ELIMINATED:
+    # Of two choices, that one is wrong does not say that the other is right.
+    if len(left) != 1 or len(findings.excluded) == 1 or scan.units.size > _MOST_ELIMINATED:
         return None
     places = findings.excluded.values()
     return Decision(left[0], None, "elimination", min(places), max(places) + 1)

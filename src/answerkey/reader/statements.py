@@ -214,12 +214,10 @@ def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     units = scan.units
     names = read_names(scan, at)
     text = scan.texts.find(units, at)
+    if text is not None and names is not None and text.end <= names.end:
+        text = None
     if text is not None and text.choice is not None and _ends_text(units, text.end):
-        if names is None or text.end > names.end:
-            return read_text(scan, text.choice, text.end)
-        is_option = names.is_wrapped or (at > 0 and bool(units.roles[at - 1] & OPTION))
-        if names.choices != (text.choice,) and not is_option:
-            return Followed(names.choices, names.end, clashes=True)
+        return read_text(scan, text.choice, text.end)
     if names is not None:
         return Followed(names.choices, names.end, is_wrapped=names.is_wrapped, clashes=names.clashes)
     if not has_link:
@@ -237,6 +235,8 @@ def _ends_text(units: Units, end: int) -> bool:
     if not is_word(units, at):
         is_number = units.words[at - 1][:1].isdecimal()
         return units.words[at] not in OPERATORS or (bool(units.gaps[at]) and not is_number)
+    if not units.gaps[at] and not units.token(at).isascii():
+        return bool(units.roles[at] & (BE | AFTER))
     return bool(units.roles[at] & AFTER) and not units.roles[at] & (OR | AND)
 
 
@@ -245,7 +245,10 @@ def read_text(scan: Scan, choice: str, end: int) -> Followed:
     units, at = scan.units, end
     while at < min(end + WRAPS, units.size) and units.words[at] in _PAUSES:
         at += 1
-    names = read_names(scan, at) if at < units.size and units.words[at] in _BRACKETS else None
+    if at >= units.size or units.words[at] not in _BRACKETS:
+        return Followed((choice,), end)
+    is_option = at + 1 < units.size and bool(units.roles[at + 1] & OPTION)
+    names = read_names(scan, at + 2 if is_option else at)
     if names is None:
         return Followed((choice,), end)
     return Followed((choice,), names.end, clashes=choice not in names.choices)

@@ -241,8 +241,10 @@ def _spread(texts: pl.Series, distinct: pl.Series, readings: Iterable[Reading]) 
     return found.select(list(PART_SCHEMA))
 
 
-#: Texts with one character of a word in them: if that names a choice, no option's text can change it.
+#: Texts with one character of a word in them: if that names a choice, only an option like it can change it.
 _LONE_CHARACTER = r"^\W*\w\W*$"
+#: What follows such a label is an option's text, or a verdict on it.
+_LISTED = re.compile(r"\W*\w[.)]")
 _WORD = re.compile(r"[a-z0-9]+")
 #: The text of an option begins with one of its first words: its own label and an article may stand before it.
 _FIRST_WORDS = 3
@@ -258,7 +260,8 @@ def _read_stated_answers(
     """
     if options is None:
         return _read_distinct(texts, choices, read=read_stated_answer)
-    is_lone = texts.str.contains(_LONE_CHARACTER)
+    alike = options.list.eval(pl.element().str.contains(_LONE_CHARACTER)).list.any()
+    is_lone = texts.str.contains(_LONE_CHARACTER) & ~alike.fill_null(value=False)
     lone = _read_distinct(texts.filter(is_lone), choices, read=read_stated_answer)
     is_decided = is_lone.clone()
     is_decided[is_lone.arg_true()] = lone["choice"].is_not_null()
@@ -277,7 +280,7 @@ def _read_stated_answers(
 def may_matter(text: str, options: Sequence[str]) -> bool:
     """Say whether an option's text may begin somewhere in the text; never wrongly no."""
     words = _list_words(text)
-    if words is None:
+    if words is None or _LISTED.match(text):
         return True
     for option in options:
         start = option[:_OPTION_PREFIX].lstrip().lower()

@@ -20,6 +20,7 @@ from answerkey.reader.units import (
     DRESS,
     EQUALS,
     FILL,
+    FIRST_HANGUL,
     FIX,
     HYPHENS,
     IF,
@@ -60,6 +61,10 @@ _AFTER_LABEL = LABEL_MARKS | CLOSE
 
 #: Every dash in an option's text, and in what is compared with it.
 MINUS = "-"
+_CURRENCIES = frozenset("$\u20ac\u00a3\u00a5")
+_KOREAN_VERBS = frozenset(
+    {"\uc785\ub2c8\ub2e4", "\uc774\ub2e4", "\ub2e4", "\uc774\uc5d0\uc694", "\uc608\uc694"}
+)
 _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 
 #: The words of an option, and the choice that it belongs to; None if several options have these words.
@@ -92,7 +97,11 @@ class OptionTexts:
             return None
         best: tuple[int, str | None] | None = None
         key = MINUS if first in DASHES else first
-        for words, choice in _spell_options(self.options, self.labels).get(key, ()):
+        spelled = _spell_options(self.options, self.labels)
+        entries = spelled.get(key, ())
+        if not entries and first[0] >= FIRST_HANGUL:
+            entries = next((spelled[key] for end in (-3, -2, -1) if (key := first[:end]) in spelled), ())
+        for words, choice in entries:
             end = _match(raw, begin, words)
             if end and (best is None or end > best[0]):
                 best = end, choice
@@ -130,21 +139,28 @@ def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
     for word in words:
         while at < size and raw[at] != word and raw[at] in DRESS and at < begin + 2 * len(words):
             at += 1
-        if at >= size or (raw[at] != word and not (word == MINUS and raw[at] in DASHES)):
+        if at >= size or (raw[at] != word and not _is_same(raw[at], word)):
             return 0
         at += 1
     return at
+
+
+def _is_same(token: str, word: str) -> bool:
+    """Say whether a token is a word of an option in another form: any dash, a Korean noun with its verb."""
+    if word == MINUS:
+        return token in DASHES
+    return word[0] >= FIRST_HANGUL and token.startswith(word) and token[len(word) :] in _KOREAN_VERBS
 
 
 def _is_inside_number(units: Units, at: int) -> bool:
     """Say whether the number at `at` is part of a longer one: `-5`, `1/5`, `2^5`."""
     if at == 0 or units.gaps[at]:
         return False
-    before = units.words[at - 1]
-    if before in DASHES:
+    before = at - 2 if at > 1 and units.words[at - 1] in _CURRENCIES else at - 1
+    if units.words[before] in DASHES and not units.gaps[before + 1]:
         # A dash between two numbers is a range.
-        return at == 1 or bool(units.gaps[at - 1]) or not units.words[at - 2][:1].isalnum()
-    return before in _BEFORE_NUMBER
+        return before == 0 or bool(units.gaps[before]) or not units.words[before - 1][:1].isalnum()
+    return units.words[before] in _BEFORE_NUMBER
 
 
 @lru_cache(maxsize=1024)

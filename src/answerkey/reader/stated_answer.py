@@ -129,6 +129,8 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
     names = read_names(scan, at)
     if names is None or names.end > end:
         return plain
+    if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
+        return plain
     rest = range(names.end, end)
     is_echo = _is_echo(scan, names, end)
     is_bare = not is_echo and all(
@@ -370,9 +372,10 @@ def _has_words(units: Units, text: Statement) -> bool:
 
 def _read_text_line(scan: Scan, line: Line) -> Statement | None:
     units, at = scan.units, line.begin
-    while at < line.end and units.words[at] in _BEFORE_TEXT:
+    text = scan.texts.find(units, at)
+    while text is None and at < line.end and units.words[at] in _BEFORE_TEXT:
         at += 1
-    text = scan.texts.find(units, at) if at < line.end else None
+        text = scan.texts.find(units, at)
     if text is None or text.choice is None or text.end > line.end:
         return None
     found = read_text(scan, text.choice, text.end)
@@ -454,7 +457,7 @@ def _concludes(units: Units, text: Statement) -> bool:
     """Say whether the last sentence says, with a verb or a mark, that it is this text."""
     before, end = _skip_dress(units, text)
     is_said = before >= 0 and (units.words[before] in _SAYING or bool(units.roles[before] & BE))
-    if not is_said and units.words[text.begin - 1] not in _BOLD:
+    if (not is_said and units.words[text.begin - 1] not in _BOLD) or _is_of_label(units, before, text):
         return False
     if not _is_last(units, end):
         return False
@@ -497,9 +500,17 @@ def _is_asserted(units: Units, text: Statement, *, is_denied: bool) -> bool:
         return text.begin == 0 and units.size <= _LONGEST_DENIAL and is_set_off
     if before < 0 or units.words[before] in _SENTENCE_ENDS:
         return is_set_off or bool(units.roles[end] & BE)
-    is_said = units.words[before] in _SAYING or bool(units.roles[before] & BE)
+    is_said = units.words[before] in COLONS or bool(units.roles[before] & BE)
     is_infinitive = before > 0 and units.words[before - 1] == "to"
-    return is_said and not is_infinitive and (end >= units.size or units.words[end] in _CLAUSE_ENDS)
+    if not is_said or is_infinitive or _is_of_label(units, before, text):
+        return False
+    return end >= units.size or units.words[end] in _CLAUSE_ENDS
+
+
+def _is_of_label(units: Units, verb: int, text: Statement) -> bool:
+    """Say whether the text is only what another label stands for: `B is Lyon`."""
+    is_verb = verb > 0 and bool(units.roles[verb] & BE)
+    return is_verb and units.labels[verb - 1] not in {None, *text.choices}
 
 
 # One decision from everything that a text states.
@@ -520,7 +531,9 @@ def decide(scan: Scan) -> Decision:
     for weight in Weight:
         group = [one for one in statements if one.weight is weight]
         if group:
-            return _combine(scan, group)
+            # A list that calls one option right and all others wrong says as much as a final answer.
+            right = [one for one in statements if one.part == "verdict_list" and one not in group]
+            return _combine(scan, [*right, *group] if len(right) == 1 else group)
     return _eliminate(scan, findings) or read_assertion(scan) or Decision(reason=NOTHING)
 
 

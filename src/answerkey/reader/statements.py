@@ -214,7 +214,7 @@ def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     units = scan.units
     names = read_names(scan, at)
     text = scan.texts.find(units, at)
-    if text is not None and names is not None and text.end <= names.end:
+    if text is not None and names is not None and text.end < names.end + (len(names.choices) == 1):
         text = None
     if text is not None and text.choice is not None and _ends_text(units, text.end):
         return read_text(scan, text.choice, text.end)

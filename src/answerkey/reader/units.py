@@ -317,7 +317,7 @@ def _find_kind(character: str) -> tuple[bool, bool, str]:
 #: The word of a line break, whichever it is.
 BREAK = "\n"
 
-_FIRST_HANGUL = "\uac00"
+FIRST_HANGUL = "\uac00"
 _OTHER_BREAKS = re.compile(f"[{LINE_BREAKS[1:]}]")
 
 
@@ -377,7 +377,7 @@ def _find_choice(labels: Labels, token: str, word: str) -> str | None:
     if len(token) > LONGEST_LABEL:
         return None
     found = labels.find(token, word)
-    if found is not None or len(word) == 1 or not (word[1] == "'" or word[0] >= _FIRST_HANGUL):
+    if found is not None or len(word) == 1 or not (word[1] == "'" or word[0] >= FIRST_HANGUL):
         return found
     ending = load_lexicon().get(word[1:].removeprefix("'"))
     return labels.find(token[0], word[0]) if ending is not None and ending.roles & ENDING else None

@@ -1,11 +1,12 @@
 """Other harnesses, each in an environment of its own that is kept below the bench's work folder.
 
-They are no dependencies of ours: pip installs them when they are first measured. One that cannot be
-installed or fails is reported as such, and nothing else stops for it.
+They are no dependencies of ours: pip installs them when they are first measured, or run by the long series of
+tests. One that cannot be installed or fails is reported as such, and nothing else stops for it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 WORK = HERE / ".work"
 ENVIRONMENTS = {
     "inspect": ("inspect-ai==0.3.285", "openai"),
+    "lighteval": ("lighteval==0.13.0", "torch==2.13.0", "xxhash<4"),
     "lm-eval": ("lm-eval==0.4.13",),
 }
 
@@ -31,12 +33,15 @@ def open_environment(name: str) -> str:
     folder = WORK / "environments" / name
     python, ready = folder / "bin" / "python", folder / "ready"
     wanted = "\n".join(ENVIRONMENTS[name])
-    if not ready.exists() or ready.read_text() != wanted:
-        print(f"installing {' '.join(ENVIRONMENTS[name])} (only the first time) ...", flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        words = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        run_foreign([*words, *ENVIRONMENTS[name]])
-        ready.write_text(wanted)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two tests may want it at once
+        if not ready.exists() or ready.read_text() != wanted:
+            print(f"installing {' '.join(ENVIRONMENTS[name])} (only the first time) ...", flush=True)
+            venv.create(folder, with_pip=True, clear=True)
+            words = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+            run_foreign([*words, *ENVIRONMENTS[name]])
+            ready.write_text(wanted)
     return str(python)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 import answerkey
+from answerkey import reader
 from answerkey.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,11 +88,27 @@ def make_command(name: str) -> str:
 
 def make_names() -> str:
     """Return the public names of the package, each with the first line of its docstring."""
+    names = sorted(answerkey.__all__, key=lambda one: (one[0].isupper(), one))
+    lines = [f"- `ak.{name}`: {summarise(getattr(answerkey, name))}" for name in names if name[0] != "_"]
+    return "\n".join(lines)
+
+
+def make_reader() -> str:
+    """Return what another program needs of the reader, with parameters."""
     lines = []
-    for name in sorted(answerkey.__all__, key=lambda one: (one[0].isupper(), one)):
-        said = (inspect.getdoc(getattr(answerkey, name)) or "").partition("\n\n")[0].replace("\n", " ")
-        lines.append(f"- `ak.{name}`: {re.split(r'(?<=[.;:]) ', said)[0].rstrip('.;:')}")
-    return "\n".join(line for line in lines if "`ak._" not in line)
+    for named in (reader.read, reader.read_many, reader.Reading):
+        parameters = inspect.signature(named).parameters.values()
+        names = [
+            one.name if one.default is one.empty else f"{one.name}={one.default!r}" for one in parameters
+        ]
+        lines.append(f"- `answerkey.reader.{named.__name__}({', '.join(names)})`: {summarise(named)}")
+    return "\n".join(lines)
+
+
+def summarise(named: object) -> str:
+    """Return the first sentence of a docstring."""
+    said = (inspect.getdoc(named) or "").partition("\n\n")[0].replace("\n", " ")
+    return re.split(r"(?<=[.;:]) ", said)[0].rstrip(".;:")
 
 
 def load_command(name: str) -> click.Command:
@@ -155,7 +172,8 @@ def make_pages() -> Iterator[tuple[Path, str]]:
     yield commands, MADE.sub(lambda match: f"{match[1]}{make_command(match[2])}\n{match[3]}", text)
     python = REFERENCE / "python.md"
     text = python.read_text(encoding="utf-8")
-    yield python, MADE.sub(lambda match: f"{match[1]}{make_names()}\n{match[3]}", text)
+    made = {"names": make_names, "reader": make_reader}
+    yield python, MADE.sub(lambda match: f"{match[1]}{made[match[2]]()}\n{match[3]}", text)
     scorer = REFERENCE / "scorer-string_equals_mcqa.md"
     text = scorer.read_text(encoding="utf-8")
     yield scorer, SHOWN.sub(lambda match: match[1] + make_cases() + match[2], text)

@@ -1,13 +1,16 @@
-"""The command line, called as a function; how Hypothesis draws."""
+"""The command line, called as a function; other tools, run in their environments; how Hypothesis draws."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import runpy
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,3 +62,25 @@ def call() -> Callable[..., Called]:
         return Called(code, out.getvalue(), err.getvalue())
 
     return call_main
+
+
+@pytest.fixture(scope="session")
+def run_tool() -> Callable[..., str]:
+    """Return a function that runs the Python of another tool, `run_tool("lm-eval", "-m", "lm_eval")`.
+
+    The tool is installed the first time; the test is skipped where that cannot be done.
+    """
+    foreign = runpy.run_path(str(Path(__file__).parents[1] / "bench" / "foreign.py"))
+
+    def run(name: str, *words: object, **environment: str) -> str:
+        try:
+            python = foreign["open_environment"](name)
+        except foreign["ForeignError"] as error:
+            pytest.skip(f"{name} cannot be installed: {error}")
+        kept = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+        command = [python, "-B", *map(str, words)]
+        done = subprocess.run(command, env=kept | environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3_000:]
+        return done.stdout
+
+    return run

@@ -18,13 +18,14 @@ from answerkey.testing import Behaviour, TestServer, answer_by_hash
 from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
 from .material import fill_store, lay_out, serve_hub, serve_store
 
-#: Commands that are not run here, by how they begin or what they contain, and why.
+#: Commands and Python that are not run here, by how they begin or what they contain, and why.
 NOT_RUN = {
     r"^make ": "what they do runs these tests, or takes minutes; that the target exists is tested below",
     r"^\.ci/run$": "runs these tests",
     r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: tests/faults/test_ray_live.py starts one",
     r"--engine ray": "starts a cluster: tests/unit/engines/test_ray_engine.py gives this option",
     r"^ssh ": "needs another machine",
+    r"^from (inspect_ai|lighteval)": "needs that tool: tests/unit/adapters/test_in_tools.py runs it there",
     r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
 }
 #: Plugins of pytest that this repository needs, and a page does not: they take a second to import.
@@ -33,7 +34,7 @@ BLOCKS = collect_blocks()
 
 
 def is_not_run(text: str) -> bool:
-    """Return whether a command is one of those that are not run here."""
+    """Return whether a command, or a block of Python, is one of those that are not run here."""
     return any(re.search(pattern, text) for pattern in NOT_RUN)
 
 
@@ -104,8 +105,8 @@ def test_every_block_does_what_its_page_says(
 
 def test_what_is_not_run_is_still_there() -> None:
     """A reason without a command is out of date."""
-    commands = [command.text for block in BLOCKS for command in block.commands]
-    assert [one for one in NOT_RUN if not any(re.search(one, text) for text in commands)] == []
+    texts = [text for block in BLOCKS for text in (block.source, *(one.text for one in block.commands))]
+    assert [one for one in NOT_RUN if not any(re.search(one, text) for text in texts)] == []
 
 
 def test_commands_stand_in_blocks_that_say_so() -> None:

@@ -544,8 +544,8 @@ _TEXT_SCORER = """\
       ground_truth: "{{ sample.answer }}"
 """
 _EXTRACTION = """\
-      # How a reply is read. `first_character` is the strictest rule, `stated_answer` finds an
-      # answer wherever it stands; `answerkey audit` shows what each would say.
+      # How a reply is read. `stated_answer` finds an answer wherever it stands, `first_character`
+      # is the strictest rule; the summary shows what both read.
       extraction: stated_answer
 """
 
@@ -637,8 +637,7 @@ def _describe_scorers(store: RecordStore) -> str:
     guessed = "    # The log lists no choices: these are told from its truths.\n" if choices else ""
     stated = json.dumps(choices, ensure_ascii=False) if choices else '"{{ sample.choices }}"'
     common = f'      ground_truth_choice: "{{{{ sample.answer }}}}"\n      choices: {stated}\n'
-    has_options = counts["options"] == counts["asks"]
-    options = '      options: "{{ sample.options }}"\n' if has_options else ""
+    options = '      options: "{{ sample.options }}"\n' if counts["options"] else ""
     ranking = f"""\
     # The log has the log-probability of each choice: how sure the model was, and if rightly.
     - type: choice_probabilities

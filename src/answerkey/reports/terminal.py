@@ -78,7 +78,12 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
             lines += [
                 line(INDENT, *one) for text in texts for one in draw_text(text, width - 2, "warn", indent="")
             ]
-        lines += [BLANK, *_draw_counts(task, width), *_draw_lost(task, width, with_shares=is_complete)]
+        lines += [BLANK, *_draw_counts(task, width)]
+        if is_complete and task["tally"].get("readings"):
+            from answerkey.run_audit.text import draw_both_rules
+
+            lines += draw_both_rules(run.tasks[task["key"]], width, digits)
+        lines += _draw_lost(task, width, with_shares=is_complete)
         if is_complete:
             lines += (
                 _draw_groups(task, width, digits) if any("groups" in one for one in task["metrics"]) else []

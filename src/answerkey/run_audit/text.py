@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from answerkey.run_audit.findings import CleanRows, ReaderCounts, TaskAudit, find_format
+from answerkey.run_audit.findings import FIRST, STATED, CleanRows, ReaderCounts, TaskAudit, find_format
 from answerkey.runs import TaskRun
 from answerkey.text import (
     BLANK,
@@ -117,6 +117,17 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
     return replace(found, drawn_from=total if n < total else None)
 
 
+def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
+    """Return the accuracy by the run's own rule, and by `first_character` and `stated_answer`, in a line."""
+    audit = describe_counted(task)
+    shown = [
+        f"by {one['name'] if one['kind'] == 'own' else one['label']} {_say_value(one, digits)}"
+        for one in ([] if audit is None else list_readings(task, audit))
+        if one["kind"] == "own" or one["name"] in {FIRST, STATED}
+    ]
+    return draw_text(f"accuracy {', '.join(shown)}", width) if shown else []
+
+
 def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
     """Return what other rules would read, the chance level, and a sentence where they differ in earnest."""
     audit = describe_counted(task)
@@ -125,7 +136,7 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
     rows: list[Sequence[Cell]] = [
         (
             Span(one["label"], "strong" if one["kind"] == "own" else "plain"),
-            "no value" if one["value"] is None else format_percent(one["value"], digits),
+            _say_value(one, digits),
             "" if one["invalid_share"] is None else format_percent(one["invalid_share"], digits),
             str(one["read"]),
         )
@@ -152,6 +163,10 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
         sentence = f"{one.sentence} {one.step[:1].upper()}{one.step[1:]}."
         lines += [line("  ", Span(part, "warn")) for part in wrap(sentence, width - 2)]
     return lines
+
+
+def _say_value(one: Mapping[str, Any], digits: int | None) -> str:
+    return "no value" if one["value"] is None else format_percent(one["value"], digits)
 
 
 def _format_kappa(kappa: float, digits: int | None) -> str:

@@ -147,7 +147,7 @@ def test_tasks_shows_one(call: Call, words: tuple[str, ...]) -> None:
         "licence     MIT",
         "on the hub  cais/mmlu, all, test",
         "CSV without a header line",
-        "extraction  first_character",
+        "extraction  stated_answer",
         "answerkey run mmlu --model openai/gpt-4.1-nano",
     ):
         assert part in shown

@@ -42,6 +42,17 @@ def test_an_import_is_a_project_that_runs_as_it_is(desk: Desk) -> None:
     }
 
 
+def test_texts_of_options_are_told_where_the_log_has_them(desk: Desk) -> None:
+    """A reply may be the text of an option; a question without texts is read by its letters."""
+    text = {"id": "c", **ASKED, "answer": "B", "output": "yy", "pred": "B"}
+    bare = {"id": "d", "question": "?", "choices": ["A", "B"], "answer": "B", "output": "So it is (B)."}
+    found = desk.bring(desk.lines("mine.jsonl", [text, bare]))
+    assert "      options:" in desk.text("task.yaml")
+    run = ak.run(found.folder, out=desk.folder / "run")
+    (task,) = run.tasks.values()
+    assert (task.metrics["Accuracy"].value, task.counts["valid"]) == (1.0, 2)
+
+
 def test_an_import_says_what_it_holds(desk: Desk) -> None:
     """`import.json` is for programs."""
     desk.bring(desk.lines("mine.jsonl", ROWS))

@@ -1,15 +1,14 @@
 """Laws that hold on logs which Inspect and lm-eval write when they ask the test server.
 
 The logs in `logs/` were written like this. The tools run in the environments of the bench, and only in the
-long series: where these are not made, there is nothing to run.
+long series.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
 HERE = Path(__file__).parent
-ENVIRONMENTS = Path(__file__).parents[3] / "bench" / ".work" / "environments"
 now = pytest.mark.skipif(not os.environ.get("ANSWERKEY_LONG"), reason="the tools run in the long series")
 #: What is said to each question, by its number: in the way of each tool, and otherwise.
 SAYS = (
@@ -125,25 +123,15 @@ def say(messages: Sequence[Mapping[str, Any]]) -> str | Reply:
     return SAYS[number]
 
 
-def run_tool(name: str, program: str, *words: object, **environment: str) -> None:
-    """Run a program in the environment of a tool, or skip the test where there is none."""
-    python = ENVIRONMENTS / name / "bin" / "python"
-    if not (ENVIRONMENTS / name / "ready").exists():
-        pytest.skip(f"the environment of {name} is not made: `make bench` makes it")
-    kept = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    command = [str(python), "-B", "-c", program, *map(str, words)]
-    done = subprocess.run(command, env=kept | environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2_000:]
-
-
-def make_inspect_log(folder: Path, form: str) -> Path:
+def make_inspect_log(run_tool: Callable[..., str], folder: Path, form: str) -> Path:
     """Let Inspect ask the test server; return its log."""
     with TestServer(say) as server:
-        run_tool("inspect", INSPECT, server.url, folder, form, HOME=str(folder), XDG_DATA_HOME=str(folder))
+        home = {"HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+        run_tool("inspect", "-c", INSPECT, server.url, folder, form, **home)
     return next(folder.glob(f"*.{form}"))
 
 
-def make_lm_eval_log(folder: Path) -> Path:
+def make_lm_eval_log(run_tool: Callable[..., str], folder: Path) -> Path:
     """Let lm-eval ask the test server; return the folder of its run."""
     tasks = folder / "tasks"
     tasks.mkdir()
@@ -161,7 +149,7 @@ def make_lm_eval_log(folder: Path) -> Path:
         (tasks / f"{name}.yaml").write_text(text.replace("FILE", str(folder / "rows.jsonl")))
     offline = {"HF_HOME": str(folder / "hf"), "HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}
     with TestServer(say) as server:
-        run_tool("lm-eval", LM_EVAL, server.url, folder / "out", tasks, **offline)
+        run_tool("lm-eval", "-c", LM_EVAL, server.url, folder / "out", tasks, **offline)
     return folder / "out" / "made"
 
 
@@ -212,13 +200,17 @@ def test_a_kept_log_of_lm_eval_imports(desk: Desk) -> None:
 
 @now
 @pytest.mark.parametrize("form", ["eval", "json"])
-def test_a_log_that_inspect_writes_now_imports(desk: Desk, tmp_path: Path, form: str) -> None:
+def test_a_log_that_inspect_writes_now_imports(
+    desk: Desk, tmp_path: Path, run_tool: Callable[..., str], form: str
+) -> None:
     """The same law on a log of today."""
-    check_inspect(desk, make_inspect_log(tmp_path / "made", form))
+    check_inspect(desk, make_inspect_log(run_tool, tmp_path / "made", form))
 
 
 @now
-def test_a_log_that_lm_eval_writes_now_imports(desk: Desk, tmp_path: Path) -> None:
+def test_a_log_that_lm_eval_writes_now_imports(
+    desk: Desk, tmp_path: Path, run_tool: Callable[..., str]
+) -> None:
     """The same law on a log of today."""
     (tmp_path / "made").mkdir()
-    check_lm_eval(desk, make_lm_eval_log(tmp_path / "made"))
+    check_lm_eval(desk, make_lm_eval_log(run_tool, tmp_path / "made"))

@@ -3,8 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 import answerkey as ak
-from answerkey.run_audit.text import draw_imported_verdicts
+from answerkey.run_audit.text import draw_both_rules, draw_imported_verdicts
 from answerkey.runs import TaskRun
 from answerkey.text import plain_text
 
@@ -26,7 +28,7 @@ FOUND: dict[str, Any] = {
     },
     "not_compared": {"NOT_JUDGED": 2},
 }
-TASK = {
+TASK: dict[str, Any] = {
     "key": "small",
     "display_name": "Small",
     "description": "One question.",
@@ -90,3 +92,33 @@ def test_what_they_left_open_is_told_where_there_is_nothing_to_compare() -> None
     task = give(theirs={**empty, "not_compared": {"NOT_JUDGED": 3}})
     drawn = plain_text(draw_imported_verdicts(task, 100))
     assert drawn == "\n  Imported verdicts and ours\n  not compared: not judged by them 3\n"
+
+
+REPLIES = ["A", "The answer is A.", "B", "Who knows?"]
+
+
+@pytest.mark.parametrize(
+    ("extraction", "line"),
+    [
+        (None, "accuracy by first_character 25.00 %, by stated_answer 50.00 %"),
+        ("stated_answer", "accuracy by stated_answer 50.00 %, by first_character 25.00 %"),
+        (
+            {"pattern": "^([AB])"},
+            "accuracy by pattern 25.00 %, by first_character 25.00 %, by stated_answer 50.00 %",
+        ),
+    ],
+)
+def test_every_summary_has_the_number_by_both_rules(extraction: object, line: str) -> None:
+    """The run's own first; what neither rule is comes beside both."""
+    scorer = TASK["definition"]["scorers"][0] | ({} if extraction is None else {"extraction": extraction})
+    run = ak.score(TASK | {"definition": {"scorers": [scorer]}}, [{"answer": "A"}] * 4, REPLIES)
+    assert plain_text(draw_both_rules(run.tasks["small"], 100)) == f"  {line}\n"
+    assert f"\n  {line}\n" in str(run)
+
+
+def test_a_number_of_some_samples_says_so() -> None:
+    """The run's own is that of all samples; without a choice that is read there is no line."""
+    whole = ak.score(TASK, [{"answer": "A"}] * 1_001, ["A"] * 1_001).tasks["small"]
+    drawn = "accuracy by first_character 100.00 %, by stated_answer (from 1,000 samples) 100.00 %"
+    assert plain_text(draw_both_rules(whole, 100)) == f"  {drawn}\n"
+    assert draw_both_rules(give(), 100) == []

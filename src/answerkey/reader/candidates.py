@@ -79,42 +79,63 @@ class FoundText:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
 class OptionTexts:
-    """The options as they are written; their words are found once they are needed."""
+    """The options as they are written, to be found in the units of one text."""
 
-    options: tuple[str, ...]
-    labels: Labels | None
-    prefixes: str = ""
+    __slots__ = ("_known", "_prefixes", "_spelled", "labels", "options")
+
+    def __init__(self, options: tuple[str, ...], labels: Labels | None) -> None:
+        """Begin without having looked anywhere."""
+        self.options, self.labels = options, labels
+        self._known: dict[int, FoundText | None] = {}
+        self._spelled: dict[str, list[_Entry]] | None = None
+        prefixes = "\n".join([text.lstrip()[:_OPTION_PREFIX].lower() for text in options])
+        #: Where ASCII words stand that an option may begin with.
+        self._prefixes = prefixes if prefixes.isascii() else None
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
         if self.labels is None or at >= units.size:
             return None
+        if at in self._known:
+            return self._known[at]
         raw, begin = units.raw, units.places[at]
+        first, prefixes, found = raw[begin], self._prefixes, None
+        # Quick, and never wrongly no.
+        if prefixes is None or first in prefixes or len(first) > _LONG_WORD or not first.isascii():
+            found = self._find(units, at, raw, begin)
+        self._known[at] = found
+        return found
+
+    def _find(self, units: Units, at: int, raw: list[str], begin: int) -> FoundText | None:
         first = raw[begin]
-        if not self._may_begin(first) or (first[0].isdecimal() and _is_inside_number(units, at)):
+        if self._spelled is None:
+            self._spelled = _spell_options(self.options, self.labels)
+        entries = self._spelled.get(MINUS if first in DASHES else first)
+        if entries is None and first[0] >= FIRST_HANGUL:
+            stems = (first[:end] for end in (-3, -2, -1))
+            entries = next((self._spelled[stem] for stem in stems if stem in self._spelled), None)
+        if entries is None or (first[0].isdecimal() and _is_inside_number(units, at)):
             return None
-        best: tuple[int, str | None] | None = None
-        key = MINUS if first in DASHES else first
-        spelled = _spell_options(self.options, self.labels)
-        entries = spelled.get(key, ())
-        if not entries and first[0] >= FIRST_HANGUL:
-            entries = next((spelled[key] for end in (-3, -2, -1) if (key := first[:end]) in spelled), ())
+        best: tuple[int, str | None] = 0, None
         for words, choice in entries:
             end = _match(raw, begin, words)
-            if end and (best is None or end > best[0]):
+            if end > best[0]:
                 best = end, choice
-        return best and FoundText(best[1], bisect_left(units.places, best[0]))
+        return FoundText(best[1], bisect_left(units.places, best[0])) if best[0] else None
 
-    def _may_begin(self, word: str) -> bool:
-        """Say whether an option may begin with this word; quick, and never wrongly no."""
-        return (
-            word in self.prefixes
-            or len(word) > _LONG_WORD
-            or not word.isascii()
-            or not self.prefixes.isascii()
-        )
+    def find_before(self, units: Units, at: int) -> tuple[str | None, int] | None:
+        """Return the choice of the option text that ends before the unit at `at`, and where it begins."""
+        if self.labels is None or at == 0:
+            return None
+        if self._spelled is None:
+            self._spelled = _spell_options(self.options, self.labels)
+        raw, end = units.raw, units.places[at]
+        for entries in self._spelled.values():
+            for words, choice in entries:
+                if words[-1] == raw[end - 1] and _match(raw, end - len(words), words) == end:
+                    return choice, bisect_left(units.places, end - len(words))
+        return None
 
     def is_own(self, units: Units, at: int, choice: str | None) -> bool:
         """Say whether the text of this choice begins at `at`."""
@@ -129,8 +150,7 @@ def read_texts(options: Sequence[str] | None, labels: Labels) -> OptionTexts:
     """Return the texts of the options, which are in the order of the choices; more than those are ignored."""
     if not options:
         return NO_TEXTS
-    texts = tuple(options[: len(labels.choices)])
-    return OptionTexts(texts, labels, "\n".join([text.lstrip()[:_OPTION_PREFIX].lower() for text in texts]))
+    return OptionTexts(tuple(options[: len(labels.choices)]), labels)
 
 
 def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:

@@ -542,17 +542,15 @@ def gather(scan: Scan) -> Findings:
     units, findings = scan.units, Findings()
     lines = split_lines(scan)
     echoed = set(list_echoes(lines))
-    has_brackets = bool(scan.texts.options) and not ROUND_OPEN.isdisjoint(units.text)
-    cues = CUES | BE if has_brackets else CUES
     for at, (roles, label, word) in enumerate(zip(units.roles, units.labels, units.words, strict=True)):
-        if (label is None and not roles & cues and word not in MARKUP) or at in echoed:
+        if (label is None and not roles & CUES and word not in MARKUP) or at in echoed:
             continue
         if roles & CUES:
             read_cue(scan, at, findings)
-        if roles & BE and has_brackets:
-            read_labelled_text(scan, at, findings)
         if label is not None:
             read_subject(scan, at, findings)
+            if at and units.words[at - 1] in ROUND_OPEN:
+                read_labelled_text(scan, at - 1, findings)
         elif word in MARKUP:
             read_markup(scan, at, findings)
     read_lines(scan, lines, findings)
@@ -561,16 +559,19 @@ def gather(scan: Scan) -> Findings:
 
 
 def read_labelled_text(scan: Scan, at: int, findings: Findings) -> None:
-    """Note an option's text with its label that a verb leads to: `the capital is Canberra (B)`."""
-    units, begin = scan.units, at + 1
-    while begin < min(at + WRAPS, units.size) and (units.words[begin] in OPEN or units.roles[begin] & FILL):
-        begin += 1
-    text = scan.texts.find(units, begin)
-    if text is None or text.choice is None:
+    """Note an option's text before its label in brackets, if a verb leads to it: `it is Canberra (B)`."""
+    units = scan.units
+    choice, begin = scan.texts.find_before(units, at) or (None, 0)
+    if choice is None:
         return
-    found = read_text(scan, text.choice, text.end)
-    if found.end > text.end and not is_hypothetical(units, at) and not is_denied(units, begin):
-        statement = Statement(found.choices, "option_text", Weight.VERDICT, at, found.end, found.clashes)
+    before = skip_back(units, begin, FILL)
+    while before >= max(begin - WRAPS, 0) and units.words[before] in OPEN:
+        before -= 1
+    if before < 0 or not units.roles[before] & BE:
+        return
+    found = read_text(scan, choice, at)
+    if found.end > at and not is_hypothetical(units, before) and not is_denied(units, begin):
+        statement = Statement(found.choices, "option_text", Weight.VERDICT, before, found.end, found.clashes)
         findings.statements.append(statement)
 
 
@@ -635,7 +636,6 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
     if not text.strip(WHITE_SPACE):
         return Reading(reason="EMPTY")
     labels = read_labels(tuple(choices))
-    texts = read_texts(options, labels)
     units = split_units(text, labels)
     region = find_region(units)
     if region is None:
@@ -652,7 +652,7 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
         if not is_whole:
             offset = units.start(begin)
             part = split_units(text[offset : units.ends[end - 1]], labels)
-        found = decide(Scan(part, labels, texts))
+        found = decide(Scan(part, labels, read_texts(options, labels)))
         span = None
         if found.end > found.begin:
             span = offset + part.start(found.begin), offset + part.ends[found.end - 1]

@@ -215,7 +215,7 @@ def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
             at, part = at + 1, part if part == "after_label" else "unwrapped"
         else:
             break
-    return offset + (units.start(at) if at < units.size else units.ends[-1]), part
+    return offset + (units.start(at) if at < units.size else units.end(units.size - 1)), part
 
 
 def _skip_answer_label(units: Units, at: int) -> int | None:

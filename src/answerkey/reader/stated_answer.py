@@ -112,7 +112,7 @@ class Line:
 def split_lines(scan: Scan) -> list[Line]:
     """Return the lines that are not blank."""
     words = scan.units.words
-    breaks = [at for at, word in enumerate(words) if word == BREAK]
+    breaks = [at for at, word in enumerate(words) if word == BREAK] if BREAK in words else []
     begins = [0, *(at + 1 for at in breaks)]
     ends = [*breaks, len(words)]
     return [_read_line(scan, begin, end) for begin, end in zip(begins, ends, strict=True) if end > begin]
@@ -542,16 +542,20 @@ def gather(scan: Scan) -> Findings:
     units, findings = scan.units, Findings()
     lines = split_lines(scan)
     echoed = set(list_echoes(lines))
-    for at, (roles, label, word) in enumerate(zip(units.roles, units.labels, units.words, strict=True)):
-        if (label is None and not roles & CUES and word not in MARKUP) or at in echoed:
+    marked = units.marked
+    if not MARKUP.isdisjoint(units.words):
+        marked = sorted({*marked, *(at for at, word in enumerate(units.words) if word in MARKUP)})
+    for at in marked:
+        if at in echoed:
             continue
+        roles = units.roles[at]
         if roles & CUES:
             read_cue(scan, at, findings)
-        if label is not None:
+        if units.labels[at] is not None:
             read_subject(scan, at, findings)
             if at and units.words[at - 1] in ROUND_OPEN:
                 read_labelled_text(scan, at - 1, findings)
-        elif word in MARKUP:
+        elif units.words[at] in MARKUP:
             read_markup(scan, at, findings)
     read_lines(scan, lines, findings)
     read_text_lines(scan, lines, findings)
@@ -651,11 +655,11 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
         offset, part = 0, units
         if not is_whole:
             offset = units.start(begin)
-            part = split_units(text[offset : units.ends[end - 1]], labels)
+            part = split_units(text[offset : units.end(end - 1)], labels)
         found = decide(Scan(part, labels, read_texts(options, labels)))
         span = None
         if found.end > found.begin:
-            span = offset + part.start(found.begin), offset + part.ends[found.end - 1]
+            span = offset + part.start(found.begin), offset + part.end(found.end - 1)
         reading = Reading(found.choice, found.reason, span, found.part)
         if reading.reason != NOTHING:
             break

@@ -701,6 +701,7 @@ _THOUGHTS = ("think", "thinking", "thought", "thoughts", "reasoning", "reflectio
 _OPENING = frozenset({*(f"<{name}>" for name in _THOUGHTS), "<seed:think>", "[think]", "\u25c1think\u25b7"})
 _CLOSING = frozenset(f"</{name}>" for name in _THOUGHTS)
 _CLOSING |= {"</seed:think>", "[/think]", "\u25c1/think\u25b7", "<|message|>"}
+_THOUGHT_TAGS = _OPENING | _CLOSING
 
 #: Where a model goes on with the next turn, or with the next text.
 _PIPED = ("im_start", "im_end", "eot_id", "eot", "user", "assistant", "endoftext", "end", "start_header_id")
@@ -737,7 +738,7 @@ def _read_inside(scan: Scan, at: int, closing: str, findings: Findings, *, part:
 
 def find_region(units: Units) -> tuple[int, int] | None:
     """Return the units that are answer and not thought; None when a thought is never closed."""
-    if _OPENING.isdisjoint(units.words) and _CLOSING.isdisjoint(units.words):
+    if _THOUGHT_TAGS.isdisjoint(units.words):
         return 0, units.size
     closings = [at for at, word in enumerate(units.words) if word in _CLOSING]
     begin = closings[-1] + 1 if closings else 0
@@ -751,7 +752,7 @@ def find_region(units: Units) -> tuple[int, int] | None:
 
 def find_turns(units: Units) -> list[int]:
     """Return where a new question, or the next turn of a conversation, may begin."""
-    found = [at for at, roles in enumerate(units.roles) if roles & QUESTION and _opens_question(units, at)]
+    found = [at for at in units.marked if units.roles[at] & QUESTION and _opens_question(units, at)]
     if TURNS.isdisjoint(units.words):
         return found
     return sorted([*found, *(at for at, word in enumerate(units.words) if word in TURNS)])

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import accumulate
+from itertools import accumulate, repeat
+from operator import is_not
 
 from answerkey.reader.characters import LINE_BREAKS, SPACES, WHITE_SPACE, compose
 
@@ -126,6 +127,7 @@ _INDOCHINA = "\u0e01-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3"
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"
 _WIDE = "\uff21-\uff3a\uff41-\uff5a"
+_ASCII_SPACES = " \t\x1f"
 _MATHEMATICAL = "\U0001d400-\U0001d7cb"
 
 #: One run for each script, so that `B입니다` is a label and a word; Chinese and hiragana go by the character.
@@ -143,37 +145,34 @@ _RUNS = (
 )
 
 _ELISION = "(?:[cdjlmnstCDJLMNST]|[Qq]u)"
-_TAG = r"</?[A-Za-z][A-Za-z0-9_:.\-]{0,40} ?/?>|<\|[A-Za-z_]{1,40}\|>|\[/?[A-Za-z]{3,12}\]"
-_SIGN_RUNS = r"\\[A-Za-z]+|\\[()\[\]{}]|[-=]+>|\*+|_+|`+|~+|#+|\$+|=+|-+"
-
-#: More white space on end than any rule counts: the rest of it, up to its last line break, is one gap.
-_MOST_BLANKS = 256
-_ASCII_SPACES = r" \t\x1f"
-_ASCII_BREAKS = r"\n\x0b\x0c\r\x1c-\x1e"
-
-
-def _write_gap(spaces: str, breaks: str) -> str:
-    blank = f"[{spaces}{breaks}]"
-    return f"((?<={blank}{{{_MOST_BLANKS}}}){blank}+(?=[{breaks}])|[{spaces}]*)"
-
-
-_ASCII = re.compile(
-    rf"{_write_gap(_ASCII_SPACES, _ASCII_BREAKS)}(\r\n|[{_ASCII_BREAKS}]|{_ELISION}'(?=[A-Za-z])"
-    rf"|[A-Za-z]+(?:'[A-Za-z]+)*|[0-9]+(?:[.,:][0-9]+)*|{_TAG}|{_SIGN_RUNS}|[^ \t\x1f])"
+_TAG = (
+    r"</?[A-Za-z][A-Za-z0-9_:.\-]{0,40} ?/?>|<\|[A-Za-z_]{1,40}\|>|\[/?[A-Za-z]{3,12}\]|\u25c1/?think\u25b7"
 )
+_SIGN_RUNS = r"\\(?:[A-Za-z]++|[()\[\]{}])|[-=]{1,64}+>|-++|=++|\*++|_++|`++|~++|#++|\$++"
 
-_ANY = re.compile(
-    rf"{_write_gap(SPACES, LINE_BREAKS)}(\r\n|[{LINE_BREAKS}]|{_ELISION}['\u2019](?=[{_LATIN}])"
-    rf"|[{_LATIN}]+(?:['\u2019][{_LATIN}]+)*|\d+(?:[.,:]\d+)*[{_EXTENDERS}]*"
-    rf"|{_TAG}|\u25c1/?think\u25b7|{_SIGN_RUNS}|{'|'.join(f'[{run}]+' for run in _RUNS)}"
-    rf"|[^{SPACES}](?:[{_EXTENDERS}{_COMBINING}]|\u200d[^{SPACES}{LINE_BREAKS}])*)"
+#: More white space on end than any rule counts: the rest of it, up to its last line break, is one break.
+_MOST_BLANKS = 256
+_BLANK = f"[{SPACES}{LINE_BREAKS}]"
+_BREAK = rf"(?:\r\n|[{LINE_BREAKS}])"
+
+#: Words and marks of ASCII among ASCII come first: they are the most, and quickly told.
+_BEYOND_ASCII = "\x80-\U0010ffff"
+_COMMON = rf"[A-Za-z]++(?!['{_BEYOND_ASCII}])|[.,()?:;!{{}}\"/&+%^|@\]](?![{_BEYOND_ASCII}])"
+
+#: A token with the spaces before it.
+_PIECE = re.compile(
+    rf"[{SPACES}]*+(?:{_COMMON}|\d++(?:[.,:]\d++)*+[{_EXTENDERS}]*+"
+    rf"|{_ELISION}['\u2019](?=[{_LATIN}])|[{_LATIN}]++(?:['\u2019][{_LATIN}]++)*+"
+    rf"|{_TAG}|{_SIGN_RUNS}|{'|'.join(f'[{run}]++' for run in _RUNS)}"
+    rf"|[^{SPACES}{LINE_BREAKS}](?:[{_EXTENDERS}{_COMBINING}]|\u200d[^{SPACES}{LINE_BREAKS}])*+)"
+    rf"|(?<={_BLANK}{{{_MOST_BLANKS}}}){_BLANK}+(?=[{LINE_BREAKS}]){_BREAK}|[{SPACES}]*+{_BREAK}"
 )
 
 
 def split_tokens(text: str) -> list[tuple[str, str]]:
     """Return the spaces before each token, and the token; white space at the end is left out."""
-    text = text.rstrip(WHITE_SPACE)
-    return (_ASCII if text.isascii() else _ANY).findall(text)
+    pieces = _PIECE.findall(text.rstrip(WHITE_SPACE))
+    return [(piece[: len(piece) - len(token)], token) for piece in pieces if (token := piece.lstrip(SPACES))]
 
 
 # The words of all languages in one place: what part a word, or the longest phrase from it on, plays.
@@ -184,6 +183,8 @@ _ARABIC_FORMS: dict[int, str | None] = {
     **dict.fromkeys((0x622, 0x623, 0x625), "\u0627"),
 }
 
+_FIRST_ARABIC = "\u0622"
+
 #: A longer token is no word of the lexicon; composing long runs of marks takes quadratic time.
 _LONGEST_TOKEN = 64
 _SHORTEST_FOLDED = 3
@@ -191,9 +192,9 @@ _SHORTEST_FOLDED = 3
 
 @dataclass(slots=True)
 class Branch:
-    """The roles of the words so far, and the words that may follow them in a phrase."""
+    """Words that may stand here: their roles, and what may follow those that phrases go on after."""
 
-    roles: int = 0
+    roles: dict[str, int] = field(default_factory=dict)
     following: dict[str, Branch] = field(default_factory=dict)
 
 
@@ -204,6 +205,8 @@ def normalize_word(token: str) -> str:
     if len(token) <= _LONGEST_TOKEN:
         token = unicodedata.normalize("NFKC", token)
     word = token.lower().replace("\u2019", "'")
+    if max(word) < _FIRST_ARABIC:
+        return word
     return word.translate(_ARABIC_FORMS) or word  # a line that only stretches letters has none
 
 
@@ -215,19 +218,20 @@ def fold_accents(word: str) -> str:
 
 
 @cache
-def load_lexicon() -> dict[str, Branch]:
-    """Return the tree of all words and phrases, by first word."""
-    tree = Branch()
-    for roles, phrases in list_words():
-        flags = 0
-        for role in roles:
-            flags |= ROLES[role]
+def load_lexicon() -> Branch:
+    """Return all words and phrases of all languages."""
+    lexicon = Branch()
+    for names, phrases in list_words():
+        roles = 0
+        for name in names:
+            roles |= ROLES[name]
         for words in (words for phrase in phrases for words in _spell_phrase(phrase)):
-            branch = tree
-            for word in words:
+            branch = lexicon
+            for word in words[:-1]:
+                branch.roles.setdefault(word, 0)
                 branch = branch.following.setdefault(word, Branch())
-            branch.roles |= flags
-    return tree.following
+            branch.roles[words[-1]] = branch.roles.get(words[-1], 0) | roles
+    return lexicon
 
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
@@ -277,7 +281,9 @@ class Labels:
         """Return the choice that a token names; `word` is the token as the lexicon spells it."""
         if self.is_plain and token.isascii():
             return self.by_key.get(word)
-        return self.by_key.get(self.fold(token)) if len(token) <= LONGEST_LABEL else None
+        if len(token) > LONGEST_LABEL:
+            return None
+        return self.by_key.get(_strip_label(word) if self.is_plain else self.fold(token))
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind that is not among the choices: `E`."""
@@ -303,7 +309,13 @@ def _fold_all(token: str) -> str:
 def _fold_forms(token: str) -> str:
     """Return a token without typographic variety: full-width, circled, bold, other digits; case stays."""
     token = unicodedata.normalize("NFKC", token)
+    return _strip_label(token)
+
+
+def _strip_label(token: str) -> str:
     bare = token.strip(_DECORATION) or token
+    if not any(map(str.isdecimal, bare)):
+        return bare
     return "".join(str(unicodedata.decimal(one)) if one.isdecimal() else one for one in bare)
 
 
@@ -312,109 +324,161 @@ def _find_kind(character: str) -> tuple[bool, bool, str]:
     return character.isupper(), character.isdecimal(), script
 
 
+# What a token is: its roles, the words that may follow it in a phrase, and the choice that it names.
+
+_Entry = tuple[int, Branch | None, str | None]
+_NO_ENTRY: _Entry = (0, None, None)
+FIRST_HANGUL = "\uac00"
+
+
+@lru_cache(maxsize=64)
+def _list_entries(labels: Labels | None = None) -> dict[str, _Entry]:
+    """Return all words that play a role, begin a phrase, or name one of the choices."""
+    if labels is None:
+        lexicon = load_lexicon()
+        return {word: (roles, lexicon.following.get(word), None) for word, roles in lexicon.roles.items()}
+    entries = dict(_list_entries())
+    if labels.is_plain:
+        for key, choice in labels.by_key.items():
+            entries[key] = (*entries.get(key, _NO_ENTRY)[:2], choice)
+    return entries
+
+
+def _find_entry(labels: Labels, token: str, word: str) -> _Entry | None:
+    """Return what a token is that may lack its accents, or be a label in other type or with an ending."""
+    known = _list_entries()
+    entry = known.get(word) or known.get(fold_accents(word))
+    choice = _find_choice(labels, token, word)
+    return entry if choice is None else (*(entry or _NO_ENTRY)[:2], choice)
+
+
+def _find_choice(labels: Labels, token: str, word: str) -> str | None:
+    """Return the choice that a token names, perhaps with an ending: `B'dir`, `나입니다`."""
+    found = labels.find(token, word)
+    if found is not None or len(token) > LONGEST_LABEL or len(word) == 1:
+        return found
+    if word[1] != "'" and word[0] < FIRST_HANGUL:
+        return None
+    is_ending = load_lexicon().roles.get(word[1:].removeprefix("'"), 0) & ENDING
+    return labels.find(token[0], word[0]) if is_ending else None
+
+
 # A text in units: words, phrases and marks with the part that each plays, and the labels among them.
 
 #: The word of a line break, whichever it is.
 BREAK = "\n"
 
-FIRST_HANGUL = "\uac00"
-_OTHER_BREAKS = re.compile(f"[{LINE_BREAKS[1:]}]")
+#: Breaks that are not written as `BREAK`. Every 64th character is enough to see where a long blank may be.
+_OTHER_BREAKS = LINE_BREAKS[1:]
+_LONG_BLANK = re.compile(f"{_BLANK}{{{_MOST_BLANKS // 64}}}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Units:
-    """Lists of the same `size`: words with the spaces before them, roles, labels, and where they end.
+    """Lists of the same `size`: words, roles, the choices that are named, and whether spaces stand before.
 
-    A unit is a token, or a phrase of several; the word of a phrase is empty. `raw` holds the words of all
-    tokens, and `places` where each unit begins among them.
+    A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that play
+    a role or name a choice. `raw` holds the words of all tokens, and `places` where each unit begins among
+    them, and where the last one ends.
     """
 
     text: str
+    pieces: list[str]
+    tokens: list[str]
     raw: list[str]
     places: Sequence[int]
-    gaps: list[str]
+    gaps: list[bool]
     words: list[str]
     roles: list[int]
     labels: list[str | None]
-    ends: list[int]
+    marked: list[int]
     size: int
+    _offsets: list[int] = field(default_factory=list)
 
     def start(self, at: int) -> int:
         """Return where a unit begins in the text."""
-        return (self.ends[at - 1] if at else 0) + len(self.gaps[at])
+        place = self.places[at]
+        return self._find_end(place) - len(self.tokens[place])
+
+    def end(self, at: int) -> int:
+        """Return where a unit ends in the text."""
+        return self._find_end(self.places[at + 1] - 1)
+
+    def _find_end(self, place: int) -> int:
+        if not self._offsets:
+            self._offsets = list(accumulate(map(len, self.pieces)))
+        return self._offsets[place]
 
     def token(self, at: int) -> str:
         """Return a unit as it is written."""
-        return self.text[self.start(at) : self.ends[at]]
+        place, end = self.places[at], self.places[at + 1]
+        token = self.tokens[place]
+        return token if end == place + 1 else token + "".join(self.pieces[place + 1 : end])
 
 
 def split_units(text: str, labels: Labels) -> Units:
     """Return the text in units; the longest phrase wins."""
-    lexicon = load_lexicon()
-    if text.isascii() and labels.is_plain and "'" not in text:
-        found = split_tokens(text.lower())
-        raw = [token for _, token in found]
-        branches = list(map(lexicon.get, raw))
-        names = list(map(labels.by_key.get, raw))
-    else:
-        found = split_tokens(text)
-        raw = [normalize_word(token) for _, token in found]
-        # A word beyond ASCII may be written without its accents.
-        branches = [
-            lexicon.get(word) or (None if word.isascii() else lexicon.get(fold_accents(word))) for word in raw
-        ]
-        names = [_find_choice(labels, token, word) for (_, token), word in zip(found, raw, strict=True)]
-    ends = list(accumulate(len(gap) + len(token) for gap, token in found))
-    if _OTHER_BREAKS.search(text):
-        raw = [BREAK if word[:1] in LINE_BREAKS else word for word in raw]
-    roles = [0 if branch is None else branch.roles for branch in branches]
-    units = Units(text, raw, range(len(raw)), [gap for gap, _ in found], raw, roles, names, ends, len(raw))
-    phrases = list(_find_phrases(raw, branches))
-    return _join_phrases(units, phrases) if phrases else units
+    pieces: list[str] = _PIECE.findall(text.rstrip(WHITE_SPACE))
+    tokens = list(map(str.lstrip, pieces, repeat(_ASCII_SPACES if text.isascii() else SPACES)))
+    raw = list(map(str.lower, tokens))
+    entries = list(map(_list_entries(labels).get, raw))
+    if not text.isascii() or not labels.is_plain or "'" in text:
+        for at, token in enumerate(tokens):
+            if not token.isascii() or not labels.is_plain or "'" in token:
+                raw[at] = normalize_word(token)
+                entries[at] = _find_entry(labels, token, raw[at])
+    if any(map(text.__contains__, _OTHER_BREAKS)) or _LONG_BLANK.search(text[::64]):
+        raw = [BREAK if word[0] in LINE_BREAKS else word for word in raw]
+    gaps = list(map(is_not, tokens, pieces))
+    size = len(raw)
+    places: Sequence[int] = range(size + 1)
+    units = Units(text, pieces, tokens, raw, places, gaps, raw, [0] * size, [None] * size, [], size)
+    phrases = _read_entries(units, entries)
+    if phrases:
+        _join_phrases(units, phrases)
+    return units
 
 
-def _find_choice(labels: Labels, token: str, word: str) -> str | None:
-    if len(token) > LONGEST_LABEL:
-        return None
-    found = labels.find(token, word)
-    if found is not None or len(word) == 1 or not (word[1] == "'" or word[0] >= FIRST_HANGUL):
-        return found
-    ending = load_lexicon().get(word[1:].removeprefix("'"))
-    return labels.find(token[0], word[0]) if ending is not None and ending.roles & ENDING else None
-
-
-def _find_phrases(raw: list[str], branches: list[Branch | None]) -> Iterator[tuple[int, int, int]]:
-    """Yield where the phrases of several words begin and end, and their roles."""
-    position, count = 0, len(raw)
-    for at, first in enumerate(branches):
-        if first is None or not first.following or at < position:
+def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int, int]]:
+    """Note what the tokens are, and return where the phrases begin and end."""
+    raw, roles, names, marked, size = units.raw, units.roles, units.labels, units.marked, units.size
+    phrases = []
+    end = hidden = 0
+    for at, entry in enumerate(entries):
+        if entry is None or at < end:
             continue
-        branch, end, roles, further = first, at + 1, 0, at + 1
-        while further < count and (following := branch.following.get(raw[further])) is not None:
-            branch = following
-            further += 1
-            if branch.roles:
-                end, roles = further, branch.roles
-        if roles:
-            position = end
-            yield at, end, roles
+        marked.append(at - hidden)
+        roles[at], branch, names[at] = entry
+        if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
+            end, found = _find_phrase(raw, at + 1, branch)
+            if found:
+                roles[at], names[at] = found, None
+                phrases.append((at, end))
+                hidden += end - at - 1
+    return phrases
 
 
-def _join_phrases(units: Units, phrases: Sequence[tuple[int, int, int]]) -> Units:
-    """Return the units with the tokens of each phrase as one."""
-    last = {begin: end - 1 for begin, end, _ in phrases}
-    within = {at for begin, end, _ in phrases for at in range(begin + 1, end)}
-    kept = [at for at in range(units.size) if at not in within]
-    for begin, _, roles in phrases:
-        units.roles[begin], units.labels[begin] = roles, None
-    return Units(
-        units.text,
-        units.raw,
-        kept,
-        [units.gaps[at] for at in kept],
-        ["" if at in last else units.raw[at] for at in kept],
-        [units.roles[at] for at in kept],
-        [units.labels[at] for at in kept],
-        [units.ends[last.get(at, at)] for at in kept],
-        len(kept),
-    )
+def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[int, int]:
+    """Return where the longest phrase ends and its roles, from its second word on; zeros if there is none."""
+    found = 0, 0
+    while branch is not None and further < len(raw):
+        word = raw[further]
+        further += 1
+        if roles := branch.roles.get(word):
+            found = further, roles
+        branch = branch.following.get(word)
+    return found
+
+
+def _join_phrases(units: Units, phrases: list[tuple[int, int]]) -> None:
+    """Keep the first token of each phrase, and drop its others."""
+    units.words = units.raw.copy()
+    for begin, _ in phrases:
+        units.words[begin] = ""
+    for name in ("places", "gaps", "words", "roles", "labels"):
+        values, kept, done = getattr(units, name), [], 0
+        for begin, end in phrases:
+            kept += values[done : begin + 1]
+            done = end
+        setattr(units, name, [*kept, *values[done:]])
+    units.size = len(units.words)

@@ -30,7 +30,7 @@ PIECES = (
     "\\boxed{", "\\boxed{A}", "<answer>", "<think>", "</think>", "[[A", '{"answer": "A"', "\n", "\nA",
     "\nA. x", "\nA. correct", "B\nQuestion:\n", " ", "Canberra ", "The answer is Canberra ",
     "答案是", "答案A、", "正解は", "정답은 ", "1.", "1,", "A\u0301", "\u0301", "B\u200d",
-    "'", "d'", "<a", "<|", "x",
+    "'", "d'", "<a", "<|", "x", "-=",
 )  # fmt: skip
 LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 WHOLE = PIECES if LONG else ("answer is ", "A, ", "A is correct. ", "Canberra ")
@@ -70,7 +70,7 @@ def _count_looks(monkeypatch: pytest.MonkeyPatch) -> None:
         units = split(text, labels)
         lists: dict[str, Any] = {
             name: CountingList(getattr(units, name))
-            for name in ("raw", "gaps", "words", "roles", "labels", "ends")
+            for name in ("raw", "gaps", "words", "roles", "labels", "marked")
         }
         return replace(units, **lists)
 

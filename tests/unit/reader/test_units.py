@@ -84,14 +84,14 @@ LANGUAGES = {
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_has_a_word_for_the_answer(language: str) -> None:
     """The word for the answer is known in each of the languages."""
-    assert load_lexicon()[normalize_word(LANGUAGES[language])].roles & ANSWER
+    assert load_lexicon().roles[normalize_word(LANGUAGES[language])] & ANSWER
 
 
 def test_phrases_hang_below_their_first_word() -> None:
     """A phrase is found word by word, also where words are single characters."""
-    assert load_lexicon()["答"].following["案"].roles == ANSWER | BARE
-    assert load_lexicon()["on"].following["second"].following["thought"].roles & FIX
-    assert load_lexicon()["isn't"].roles & BE & ~NOT == BE
+    assert load_lexicon().following["答"].roles["案"] == ANSWER | BARE
+    assert load_lexicon().following["on"].following["second"].roles["thought"] & FIX
+    assert load_lexicon().roles["isn't"] & BE & ~NOT == BE
 
 
 def test_words_files_are_well_formed() -> None:
@@ -120,7 +120,7 @@ def test_accents_may_be_left_out() -> None:
     """Long Latin words are known without their accents, short ones are not."""
     assert fold_accents("réponse") == "reponse"
     assert fold_accents("è") == "è"
-    assert load_lexicon()["reponse"].roles & ANSWER
+    assert load_lexicon().roles["reponse"] & ANSWER
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_only_tokens_of_some_length_are_composed() -> None:
 
 def test_lexicon_is_built_from_the_files() -> None:
     """Elided words are whole, phrases are split, and accents may be missing in both."""
-    tree = load_lexicon.__wrapped__()
-    assert tree["l'"].roles == FILL
-    assert tree["réponse"].roles == tree["reponse"].roles
-    assert tree["go"].following["with"].roles == PICK
-    assert tree["答"].following["案"].roles == ANSWER | BARE
+    lexicon = load_lexicon.__wrapped__()
+    assert lexicon.roles["l'"] == FILL
+    assert lexicon.roles["réponse"] == lexicon.roles["reponse"]
+    assert lexicon.following["go"].roles["with"] == PICK
+    assert lexicon.following["答"].roles["案"] == ANSWER | BARE
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_places_lead_back_into_the_text() -> None:
     """The start and the end of each unit are those of its text, phrases included."""
     text = "  On second thought,\n**B** it is"
     units = split_units(text, LABELS)
-    assert [text[units.start(at) : units.ends[at]] for at in range(units.size)] == [
+    assert [text[units.start(at) : units.end(at)] for at in range(units.size)] == [
         "On second thought", ",", "\n", "**", "B", "**", "it is",
     ]  # fmt: skip
     assert units.roles[0] & FIX
@@ -274,7 +274,7 @@ def find_text(text: str, options: tuple[str, ...]) -> tuple[str | None, str] | N
     """Return the choice whose text begins the completion, and the passage."""
     units = split_units(text, FOUR)
     found = read_texts(options, FOUR).find(units, 0)
-    return None if found is None else (found.choice, text[: units.ends[found.end - 1]])
+    return None if found is None else (found.choice, text[: units.end(found.end - 1)])
 
 
 @pytest.mark.parametrize(

@@ -133,8 +133,9 @@ class OptionTexts:
         raw, end = units.raw, units.places[at]
         for entries in self._spelled.values():
             for words, choice in entries:
-                if words[-1] == raw[end - 1] and _match(raw, end - len(words), words) == end:
-                    return choice, bisect_left(units.places, end - len(words))
+                begin = end - len(words)
+                if begin >= 0 and words[-1] == raw[end - 1] and _match(raw, begin, words) == end:
+                    return choice, bisect_left(units.places, begin)
         return None
 
     def is_own(self, units: Units, at: int, choice: str | None) -> bool:

@@ -341,6 +341,7 @@ _BEFORE_TEXT = OPEN | BULLETS
 _SENTENCE_ENDS = STOPS | {BREAK}
 _CLAUSE_ENDS = _SENTENCE_ENDS | COMMAS
 _SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
+_PAUSES = COMMAS | STOPS | CLOSE
 _ENDINGS = _TRAILING_MARKS | {BREAK}
 _BOLD = frozenset({"**", "__", "***"})
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
@@ -580,21 +581,31 @@ def read_labelled_text(scan: Scan, at: int, findings: Findings) -> None:
 
 
 def _says_otherwise(scan: Scan, stated: Statement) -> bool:
-    """Say whether a conclusion near the statement names another option: `it is therefore Lyon. Answer: A`."""
-    units, own = scan.units, False
+    """Say whether a conclusion near the statement names another option.
+
+    `It is therefore Lyon. Answer: A`; `it is Lyon, so the answer is A`.
+    """
+    units, is_other = scan.units, False
     near = range(max(stated.begin - _SENTENCE, 0), min(stated.end + _SENTENCE, units.size))
-    for at in (one for one in near if units.roles[one] & BE):
-        begin, roles = at + 1, 0
+    for at in (one for one in near if units.roles[one] & BE and not stated.begin <= one < stated.end):
+        begin, lead = at + 1, 0
         while begin < min(at + WRAPS, units.size) and units.roles[begin] & (FILL | SO | OWN):
-            roles |= units.roles[begin]
+            lead |= units.roles[begin]
             begin += 1
-        text = scan.texts.find(units, begin) if roles & (SO | OWN) else None
-        if text is None or text.choice is None or stated.begin <= at < stated.end:
+        text = scan.texts.find(units, begin)
+        if text is None or text.choice is None:
+            continue
+        between = range(text.end, stated.begin)
+        is_reason = 0 < len(between) <= WRAPS and all(
+            units.roles[one] & (FILL | SO | OWN) or units.words[one] in _PAUSES for one in between
+        )
+        leads = is_reason and any(units.roles[one] & SO for one in between) and not is_denied(units, begin)
+        if not lead & (SO | OWN) and not leads:
             continue
         if text.choice == stated.choices[0]:
             return False
-        own = own or is_end(units, text.end) or units.words[text.end] in STOPS
-    return own
+        is_other = is_other or leads or is_end(units, text.end) or units.words[text.end] in STOPS
+    return is_other
 
 
 def _combine(scan: Scan, group: list[Statement]) -> Decision:

@@ -235,8 +235,8 @@ def _ends_text(units: Units, end: int) -> bool:
     if not is_word(units, at):
         is_number = units.words[at - 1][:1].isdecimal()
         return units.words[at] not in OPERATORS or (bool(units.gaps[at]) and not is_number)
-    if not units.gaps[at] and not units.token(at).isascii():
-        return bool(units.roles[at] & (BE | AFTER))
+    if units.roles[at] & BE and not units.token(at).isascii():
+        return True
     return bool(units.roles[at] & AFTER) and not units.roles[at] & (OR | AND)
 
 

@@ -411,9 +411,14 @@ def _skip_joint(units: Units, at: int) -> int | None:
         return at + 1 if is_tight else None
     if word in JOINTS:
         at += 1
-    if at < units.size and units.roles[at] & (OR | AND):
+    if at < units.size and units.roles[at] & (OR | AND) and not _is_listed(units, at):
         at += 1
     return None if at == begin else _skip_light(units, at)
+
+
+def _is_listed(units: Units, at: int) -> bool:
+    """Say whether a letter that is a word for `and`, too, is a label here: `C, E, or G`."""
+    return units.labels[at] is not None and find_label(units, at + 1) is None
 
 
 def _skip_light(units: Units, at: int) -> int | None:

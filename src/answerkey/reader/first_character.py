@@ -15,7 +15,6 @@ from answerkey.reader.characters import (
     measure_character,
     skip_spaces,
 )
-from answerkey.reader.statements import ANSWER_TAGS
 from answerkey.reader.units import (
     ANSWER,
     BE,
@@ -162,7 +161,20 @@ _LONGEST_ANSWER_LABEL = 8
 #: What may stand between a label and the mark that ends it.
 _AROUND = FILL | OWN | RIGHT | BE
 _ANSWER_LABEL_ENDS = COLONS | {"\u3011"}
-_LEADING = OPEN | BULLETS | ANSWER_TAGS | _ANSWER_LABEL_ENDS | {BREAK, "="}
+_ANSWER_TAGS = frozenset(
+    f"<{name}>"
+    for name in (
+        "answer",
+        "final_answer",
+        "finalanswer",
+        "final",
+        "choice",
+        "option",
+        "ans",
+        "correct_answer",
+    )
+)
+_LEADING = OPEN | BULLETS | _ANSWER_TAGS | _ANSWER_LABEL_ENDS | {BREAK, "="}
 
 _OPENERS = r"\"'\u00ab\u2018\u201c\u201e\u300c\u300e*_`~(\[{\u3010\uff08$"
 _CLOSERS = r"\"'\u00bb\u2019\u201d\u201c\u300d\u300f*_`~)\]}\u3011\uff09$"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from answerkey.reader.candidates import (
     WRAPS,
@@ -17,25 +17,24 @@ from answerkey.reader.candidates import (
     read_texts,
 )
 from answerkey.reader.characters import WHITE_SPACE, Reading
+from answerkey.reader.markup import MARKUP, UNCHECKED, find_parts, read_markup, simplify
 from answerkey.reader.statements import (
     CUES,
-    MARKUP,
     Decision,
     Findings,
     Statement,
     Weight,
-    find_region,
-    find_turns,
     is_denied,
     is_hypothetical,
     read_cue,
-    read_markup,
     read_subject,
     read_text,
     skip_back,
 )
 from answerkey.reader.units import (
     AFTER,
+    AND,
+    ANSWER,
     ARROWS,
     BE,
     BREAK,
@@ -51,6 +50,7 @@ from answerkey.reader.units import (
     HYPHENS,
     IF,
     LABEL_MARKS,
+    MATHEMATICS,
     MAYBE,
     NONE,
     NOT,
@@ -58,6 +58,8 @@ from answerkey.reader.units import (
     OPTION,
     OR,
     OWN,
+    PREP,
+    QUESTION,
     QUESTION_MARKS,
     REFUSE,
     RIGHT,
@@ -69,8 +71,12 @@ from answerkey.reader.units import (
     UNDO,
     WRONG,
     YES,
+    Labels,
     Units,
+    load_lexicon,
+    normalize_word,
     read_labels,
+    split_tokens,
     split_units,
 )
 
@@ -82,22 +88,40 @@ _LEAD = 8
 #: In a longer text `(a)` begins the first part of an argument.
 _SHORT_TEXT = 24
 
+#: A longer item of a list says more than its option's text.
+_SHORT_ITEM = 10
+
+#: So many items are a list of the options, unless there are fewer options.
+_LISTED = 3
+
+#: Pictures: signs and emojis.
+_FIRST_PICTURE = "\u2600"
+
 _LEADING_ROLES = OPTION | MAYBE | SO | OWN | FILL
-_LEADING_MARKS = BULLETS | OPEN | COMMAS
-_TRAILING_MARKS = STOPS | CLOSE | COMMAS
+_LEADING_MARKS = BULLETS | OPEN | COMMAS | {"|"}
+_TRAILING_MARKS = STOPS | CLOSE | COMMAS | {"|"}
 _LABELLED = LABEL_MARKS | DASHES | OPEN
-_BEFORE_VERDICT = LABEL_MARKS | OPEN | STOPS | DASHES | CLOSE
+_POINTERS = ARROWS | {"<", "\u2190", "\u21d0", "\u2b05", "\u2b05\ufe0f", "\U0001f448"}
+_BEFORE_VERDICT = LABEL_MARKS | OPEN | STOPS | DASHES | CLOSE | EQUALS | _POINTERS | {"|"}
+_BEFORE_ANSWER = _POINTERS | ROUND_OPEN | DASHES | {"|"}
+_INLINE_MARKS = (LABEL_MARKS - DASHES - COMMAS) | EQUALS | ARROWS | {"|", "\u3001"}
+_VERDICT_MARKS = EQUALS | ARROWS | {"|"}
 _VERDICTS = RIGHT | WRONG | YES
 _LIST_MARKS = frozenset(".)\uff0e\uff09\u3001")
-_INLINE_MARKS = LABEL_MARKS - DASHES - COMMAS
+_BOLD = frozenset({"**", "__", "***"})
+_STRUCK = "~~"
+_NEGATIVE_SIGNS = frozenset(
+    {UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7", "\U0001f5d9", "\u274c\ufe0f", "\u2716\ufe0f"}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that is not blank; `names` are the labels that it begins with.
+    """A line that is not blank, or an item of a list within one; `names` are the labels that it begins with.
 
     `is_bare`: there is nothing else on it. `is_labelled`: the label is set off from the text that follows;
     `is_echo`: which is its own option's text. `is_maybe`: words before the label call it a guess.
+    `sign`: a tick, a cross or a check box before the label. `is_inline`: an item, not the whole line.
     """
 
     begin: int
@@ -107,6 +131,8 @@ class Line:
     is_labelled: bool = False
     is_echo: bool = False
     is_maybe: bool = False
+    sign: str = ""
+    is_inline: bool = False
 
 
 def split_lines(scan: Scan) -> list[Line]:
@@ -120,9 +146,12 @@ def split_lines(scan: Scan) -> list[Line]:
 
 def _read_line(scan: Scan, begin: int, end: int) -> Line:
     units, plain = scan.units, Line(begin, end)
-    at, lead = begin, 0
+    at, lead, sign = begin, 0, ""
+    leading = _LEADING_ROLES | ANSWER if units.words[begin] == "|" else _LEADING_ROLES
     while at < min(end, begin + _LEAD) and find_label(units, at) is None:
-        if not units.roles[at] & _LEADING_ROLES and units.words[at] not in _LEADING_MARKS:
+        if _is_sign(units, at):
+            sign = units.words[at]
+        elif not units.roles[at] & leading and units.words[at] not in _LEADING_MARKS:
             return plain
         lead |= units.roles[at]
         at += 1
@@ -131,16 +160,30 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
         return plain
     if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
         return plain
-    rest = range(names.end, end)
+    is_cell = "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
     is_echo = _is_echo(scan, names, end)
-    is_bare = not is_echo and all(
-        units.words[one] in _TRAILING_MARKS or units.roles[one] & OPTION for one in rest
-    )
+    is_bare = not is_echo and not is_cell and all(_may_trail(units, one) for one in range(names.end, end))
     if _is_small(units, names) and not is_echo and units.size > _SHORT_TEXT:
         return plain
     is_set_off = not is_bare and not lead & (MAYBE | SO | OWN | FILL)
     is_labelled = is_set_off and (is_echo or _is_labelled(units, names))
-    return Line(begin, end, names, is_bare, is_labelled, is_echo, bool(lead & MAYBE))
+    return Line(begin, end, names, is_bare, is_labelled, is_echo, bool(lead & MAYBE), sign)
+
+
+def _is_sign(units: Units, at: int) -> bool:
+    """Say whether a unit is a tick, a cross or a check box."""
+    word = units.words[at]
+    return word == UNCHECKED or (
+        bool(units.roles[at] & (YES | WRONG)) and not word[:1].isalnum() and bool(word)
+    )
+
+
+def _may_trail(units: Units, at: int) -> bool:
+    """Say whether a unit may follow a label that stands alone: a full stop, `option`, an emoji."""
+    word, roles = units.words[at], units.roles[at]
+    if word in _TRAILING_MARKS or roles & OPTION:
+        return True
+    return word[:1] >= _FIRST_PICTURE and not roles and not word[:1].isalnum()
 
 
 def _is_small(units: Units, names: Named) -> bool:
@@ -153,10 +196,14 @@ def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.` or `:`, or `because`."""
     at, size = names.end, units.size
     is_closed = units.words[names.begin] in OPEN or units.words[at - 1] in ROUND_CLOSE
+    if at < size and units.words[at] == "|":  # a row of a table
+        return False
     if (names.is_wrapped and is_closed) or len(names.choices) > 1 or at >= size:
         return True
     if units.roles[at] & AFTER or (units.gaps[at] and units.words[at] in _LABELLED):
         return True
+    if units.roles[at] & BE and not units.gaps[at]:  # `Bです。`
+        return is_end(units, at + 1) or units.words[at + 1] in STOPS
     if units.words[at] not in LABEL_MARKS:
         return False
     is_apart = at + 1 >= size or bool(units.gaps[at + 1]) or units.words[at + 1] == BREAK
@@ -190,20 +237,154 @@ def list_echoes(lines: Sequence[Line]) -> Iterator[int]:
             yield from range(line.begin, line.end)
 
 
-def read_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> None:
+# Lists of options: on lines of their own, or one after the other on a line.
+
+
+def find_lists(scan: Scan, lines: Sequence[Line]) -> list[list[Line]]:
+    """Return the lists in a text, each with its items; an item names one choice, later ones later choices."""
+    found = list(_find_vertical(scan, lines))
+    positions = [at for at, label in enumerate(scan.units.labels) if label is not None]
+    if len(positions) > 1:
+        found += _find_inline(scan, lines, positions)
+    return found
+
+
+def _find_vertical(scan: Scan, lines: Sequence[Line]) -> Iterator[list[Line]]:
+    choices = scan.labels.choices
+    items: list[Line] = []
+    last = -1
+    for line in lines:
+        is_item = line.names is not None and len(line.names.choices) == 1
+        is_item = is_item and (line.is_labelled or line.is_bare or _has_mark(scan.units, line))
+        place = choices.index(line.names.choices[0]) if line.names and is_item else -1
+        if place <= last:
+            if len(items) > 1:
+                yield items
+            items = []
+        if is_item:
+            items.append(line)
+        last = place
+    if len(items) > 1:
+        yield items
+
+
+def _has_mark(units: Units, line: Line) -> bool:
+    """Say whether the label is followed by a mark after which a verdict may stand: `A → `, `| A |`."""
+    end = line.names.end if line.names else line.end
+    return end < line.end and (units.words[end] in _VERDICT_MARKS or _is_sign(units, end))
+
+
+def _find_inline(scan: Scan, lines: Sequence[Line], positions: Sequence[int]) -> Iterator[list[Line]]:
+    """Yield lists such as `(A) Paris (B) Lyon (C) Nice`, in the order of the choices."""
+    units, choices = scan.units, scan.labels.choices
+    needed = min(_LISTED, len(choices))
+    for line in lines:
+        here = positions[bisect_left(positions, line.begin) : bisect_left(positions, line.end)]
+        if len(here) < max(needed, 2):
+            continue
+        items: list[int] = []
+        mark = ""
+        for at in here:
+            if len(items) < len(choices) and units.labels[at] == choices[len(items)]:
+                found = _find_mark(units, at)
+                if found and found == (mark or found) and _says_something(units, items, at):
+                    items.append(at)
+                    mark = found
+        if len(items) >= max(needed, 2):
+            yield [
+                Line(
+                    begin,
+                    end,
+                    Named((str(units.labels[begin]),), begin, begin + 1),
+                    is_labelled=True,
+                    is_inline=True,
+                )
+                for begin, end in zip(items, [*items[1:], line.end], strict=True)
+            ]
+
+
+def _says_something(units: Units, items: Sequence[int], at: int) -> bool:
+    """Say whether there is a text between a label and the item before it: `(A), (B) and (C)` is no list."""
+    last = items[-1] + 1 if items else at
+    between = range(last, min(last + _SHORT_ITEM, at))
+    return last == at or any(
+        (is_word(units, one) or _is_sign(units, one)) and not units.roles[one] & (AND | OR) for one in between
+    )
+
+
+def _find_mark(units: Units, at: int) -> str:
+    """Return the mark that sets a label off as the item of a list; nothing if there is none."""
+    at += 1
+    while at < units.size and units.words[at] in DRESS and not units.gaps[at]:
+        at += 1
+    if at >= units.size:
+        return ""
+    if _is_sign(units, at):
+        return UNCHECKED
+    word = units.words[at]
+    return word if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]) else ""
+
+
+def is_question(scan: Scan, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
+    """Return where a question with these options begins; None if they are no options of a question."""
+    units, choices = scan.units, scan.labels.choices
+    first = items[0].names
+    if first is None or first.choices[0] != choices[0] or len(items) < min(_LISTED, len(choices)):
+        return None
+    if any(judge(scan, item) is not None for item in items):
+        return None
+    at = max(bisect_right([line.begin for line in lines], items[0].begin) - 1, 0)
+    for line in lines[at : at - 2 if at > 1 else None : -1]:
+        end = min(line.end, items[0].begin)
+        if not QUESTION_MARKS.isdisjoint(units.words[line.begin : end]):
+            return line.begin
+        word = units.words[line.begin]
+        if (
+            line is not lines[at]
+            and word.isdecimal()
+            and units.words[line.begin + 1 : line.begin + 2] != [BREAK]
+        ):
+            return line.begin
+    return None
+
+
+# What lines state: bare labels, labels that open or close the text, verdicts on every option.
+
+
+def read_lines(
+    scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
+) -> None:
     """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a list."""
-    _read_bare(scan, lines, findings)
+    units = scan.units
+    _read_bare(scan, lines, lists, findings)
+    inline = [item for items in lists for item in items if item.is_inline]
+    hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in inline}
+    judged = [
+        line
+        for place, line in enumerate(lines)
+        if (line.is_labelled or line.sign or _has_mark(units, line)) and place not in hosts
+    ]
+    judged += inline
     labelled = [line for line in lines if line.is_labelled]
-    verdicts = [_find_verdict(scan, line, is_alone=labelled == lines[:1]) for line in labelled]
-    _read_verdicts(scan, labelled, verdicts, findings)
-    if not labelled or verdicts[0] is False or _is_numeral(scan, labelled[0]):
+    is_alone = labelled == lines[:1]
+    verdicts = [judge(scan, line, is_alone=is_alone) for line in judged]
+    _read_verdicts(scan, judged, verdicts, findings)
+    for items in lists:
+        _read_marked(scan, items, findings)
+    if not labelled or judge(scan, labelled[0], is_alone=is_alone) is False or _is_numeral(scan, labelled[0]):
         return
     first, last = lines[0], lines[-1]
     if first.is_labelled:
-        if not _opens_list(scan, lines) and not _is_inline_list(scan.units, first):
-            findings.statements.append(_state_line(first, "first_label"))
-    elif last.is_labelled and len(labelled) == 1 and verdicts == [None]:
+        if not _opens_list(scan, lines) and not _is_inline_list(scan, first):
+            findings.statements.append(_state_first(scan, lines))
+    elif last.is_labelled and len(labelled) == 1 and judge(scan, last) is None:
         findings.statements.append(_state_line(last, "last_label"))
+    elif len(labelled) == 1:
+        before = lines[lines.index(labelled[0]) - 1]
+        is_formula = not MATHEMATICS.isdisjoint(units.words[labelled[0].begin : labelled[0].begin + _LEAD])
+        is_led = units.words[before.end - 1] in COLONS and units.roles[before.end - 2] & BE
+        if is_led and not is_formula:
+            findings.statements.append(_state_line(labelled[0], "after_colon", Weight.VERDICT))
 
 
 def _state_line(line: Line, part: str, weight: Weight = Weight.DEFINITE) -> Statement:
@@ -212,11 +393,46 @@ def _state_line(line: Line, part: str, weight: Weight = Weight.DEFINITE) -> Stat
     return Statement(names.choices, part, weight, line.begin, names.end, names.clashes)
 
 
-def _read_bare(scan: Scan, lines: Sequence[Line], findings: Findings) -> None:
+def _state_first(scan: Scan, lines: Sequence[Line]) -> Statement:
+    """Return what a label states that opens the text: several if others are listed right after it."""
+    stated = _state_line(lines[0], "first_label")
+    others = []
+    for line in lines[1:]:
+        if line.names is None or not (line.is_labelled or line.is_bare):
+            break
+        others.append(line)
+    named = [line.names.choices for line in others if line.names]
+    if not others or stated.choices in named or not all(_is_listed(scan, line) for line in others):
+        return stated
+    choices = dict.fromkeys(choice for one in (stated.choices, *named) for choice in one)
+    return replace(stated, choices=tuple(choices), end=others[-1].end)
+
+
+def _is_listed(scan: Scan, item: Line) -> bool:
+    """Say whether an item is an option and no more, and not a remark on it."""
+    is_short = item.end - item.begin <= _SHORT_ITEM
+    if is_short and scan.texts.options and item.names:
+        is_short = not any(is_word(scan.units, at) for at in range(item.names.end, item.end))
+    return (item.is_echo or item.is_bare or is_short) and judge(scan, item) is not False
+
+
+def _read_bare(
+    scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]], findings: Findings
+) -> None:
+    listed = {
+        item.begin
+        for items in lists
+        if len(items) >= _LISTED and not all(item.is_bare for item in items)
+        for item in items
+        if not item.sign
+    }
     bare = [
         line
         for before, line in zip([None, *lines], lines, strict=False)
-        if line.is_bare and not _goes_on(scan, before, line)
+        if line.is_bare
+        and line.begin not in listed
+        and not _goes_on(scan, before, line)
+        and judge(scan, line) is not False
     ]
     if len({line.names.choices for line in bare if line.names}) < max(3, len(scan.labels.choices)):
         findings.statements += [_state_line(line, "label_line") for line in bare]
@@ -237,23 +453,47 @@ def _read_verdicts(
     """Note the verdicts of a list, if it has one for every choice; what it excludes in any case."""
     judged = [pair for pair in zip(labelled, verdicts, strict=True) if pair[1] is not None]
     for line, is_right in judged:
-        if not is_right and line.names:
+        if not is_right and line.names and line.sign != UNCHECKED:
             findings.exclude(line.names.choices, line.begin)
     if len({line.names.choices for line, _ in judged if line.names}) == len(scan.labels.choices):
         right = [_state_line(line, "verdict_list", Weight.VERDICT) for line, is_right in judged if is_right]
         findings.statements += right
 
 
-def _find_verdict(scan: Scan, line: Line, *, is_alone: bool) -> bool | None:
+def _read_marked(scan: Scan, items: Sequence[Line], findings: Findings) -> None:
+    """Note the one option that is marked in a list of them: by a tick, an arrow, a remark or bold type."""
+    units = scan.units
+    if len(items) < min(_LISTED, len(scan.labels.choices)):
+        return
+    verdicts = [judge(scan, item) for item in items]
+    marked = [item for item, verdict in zip(items, verdicts, strict=True) if verdict]
+    if False in verdicts or len(marked) > 1:
+        return
+    marked = marked or [item for item in items if units.words[item.begin] in ARROWS]
+    marked = marked or [
+        item for item in items if units.words[item.begin] in _BOLD and units.words[item.end - 1] in _BOLD
+    ]
+    others = [item for item in items if item not in marked]
+    if len(marked) == 1 and all(_is_listed(scan, item) for item in others):
+        findings.statements.append(_state_line(marked[0], "marked_option", Weight.VERDICT))
+
+
+def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
     """Return whether a line of a list calls its option right or wrong; None if it says neither.
 
-    The text of an option is no verdict on it: `B. False`.
+    The text of an option is no verdict on it: `B. False`. `is_alone`: there is no list.
     """
-    units, names = scan.units, line.names or Named((), line.begin, line.end)
+    if line.names is None:
+        return None
+    if line.sign:
+        return line.sign not in _NEGATIVE_SIGNS
+    units, names = scan.units, line.names
+    if _STRUCK in units.words[line.begin : names.end]:
+        return False
     begin = at = names.end
     while at < line.end and units.words[at] in _LABELLED:
         at += 1
-    text = scan.texts.find(units, at)
+    text = scan.texts.find(units, at) if at < line.end else None
     if text is not None:
         begin = text.end
     elif is_alone and not scan.texts.options and units.words[at - 1] in _LIST_MARKS:
@@ -265,10 +505,21 @@ def _find_verdict(scan: Scan, line: Line, *, is_alone: bool) -> bool | None:
         roles = units.roles[at]
         if units.labels[at] not in {None, *names.choices} and not units.token(at).islower():
             break
-        if not roles & _VERDICTS or not _is_verdict(units, at, line):
-            continue
-        return bool(roles & (RIGHT | YES)) != _is_negated(units, begin, at) and not roles & WRONG
+        if roles & _VERDICTS and _is_verdict(units, at, line):
+            return bool(roles & (RIGHT | YES)) != _is_negated(units, begin, at) and not roles & WRONG
+        if roles & ANSWER and _is_remark(units, at, line):
+            return True
     return None
+
+
+def _is_remark(units: Units, at: int, line: Line) -> bool:
+    """Say whether `answer` is all that is said of an option: `<-- answer`, `(answer)`, `| **answer** |`."""
+    before, after = at - 1, at + 1
+    while before > line.begin and units.words[before] in DRESS:
+        before -= 1
+    while after < line.end and units.words[after] in DRESS:
+        after += 1
+    return units.words[before] in _BEFORE_ANSWER and (after >= line.end or not is_word(units, after))
 
 
 def _is_negated(units: Units, begin: int, at: int) -> bool:
@@ -288,8 +539,12 @@ def _is_verdict(units: Units, at: int, line: Line) -> bool:
     ):
         before -= 1
     after = at + 1
-    while after < min(line.end, at + _LEAD) and units.words[after] in DRESS:
+    while after < min(line.end, at + _LEAD) and (
+        units.words[after] in DRESS or units.roles[after] & (ANSWER | OPTION)
+    ):
         after += 1
+    if after >= line.end and _is_sign(units, at):
+        return True
     is_open = units.words[before] in _BEFORE_VERDICT or bool(units.roles[before] & BE)
     return is_open and (after >= line.end or not is_word(units, after) or bool(units.roles[after] & AFTER))
 
@@ -308,16 +563,18 @@ def _opens_list(scan: Scan, lines: Sequence[Line]) -> bool:
     return names[0] == choices[0] and len(others) >= needed
 
 
-def _is_inline_list(units: Units, line: Line) -> bool:
+def _is_inline_list(scan: Scan, line: Line) -> bool:
     """Say whether other labels follow on the line, marked as the first is: `A) Paris B) Lyon`."""
-    names = line.names or Named((), line.begin, line.end)
+    units, names = scan.units, line.names or Named((), line.begin, line.end)
     first = next(at for at in range(names.begin, line.end) if units.labels[at] is not None)
-    mark = units.words[first + 1]  # a label alone on its line is bare, not labelled
-    return mark in _INLINE_MARKS and any(
-        units.labels[at] not in {None, *names.choices}
-        and units.words[at + 1] == mark
-        and not units.gaps[at + 1]
-        for at in range(names.end + 1, line.end - 1)
+    mark = _find_mark(units, first)
+    return (
+        bool(mark)
+        and mark not in DASHES
+        and any(
+            units.labels[at] not in {None, *names.choices} and _find_mark(units, at) == mark
+            for at in range(names.end + 1, line.end - 1)
+        )
     )
 
 
@@ -343,7 +600,6 @@ _CLAUSE_ENDS = _SENTENCE_ENDS | COMMAS
 _SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
 _PAUSES = COMMAS | STOPS | CLOSE
 _ENDINGS = _TRAILING_MARKS | {BREAK}
-_BOLD = frozenset({"**", "__", "***"})
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
@@ -525,9 +781,9 @@ _MOST_ELIMINATED = 160
 _LAST_WORDS = 24
 
 
-def decide(scan: Scan) -> Decision:
+def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Decision:
     """Return the answer that the text states."""
-    findings = gather(scan)
+    findings = gather(scan, lines, lists)
     statements = sorted(findings.statements, key=lambda one: (one.begin, one.end))
     for weight in Weight:
         group = [one for one in statements if one.weight is weight]
@@ -538,10 +794,9 @@ def decide(scan: Scan) -> Decision:
     return _eliminate(scan, findings) or read_assertion(scan) or Decision(reason=NOTHING)
 
 
-def gather(scan: Scan) -> Findings:
+def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
     """Return everything that the text states or excludes."""
     units, findings = scan.units, Findings()
-    lines = split_lines(scan)
     echoed = set(list_echoes(lines))
     marked = units.marked
     if not MARKUP.isdisjoint(units.words):
@@ -558,7 +813,8 @@ def gather(scan: Scan) -> Findings:
                 read_labelled_text(scan, at - 1, findings)
         elif units.words[at] in MARKUP:
             read_markup(scan, at, findings)
-    read_lines(scan, lines, findings)
+    drop_listed(scan, lists, findings)
+    read_lines(scan, lines, lists, findings)
     read_text_lines(scan, lines, findings)
     return findings
 
@@ -645,33 +901,131 @@ def _eliminate(scan: Scan, findings: Findings) -> Decision | None:
 
 # The extraction rule `stated_answer`: the answer that a text states, wherever it stands.
 
+_MOST_QUESTION_MARKS = 8
+_BEFORE_QUESTION = frozenset({"*", "**", "[", "\u3010", *("#" * count for count in range(1, 7))})
+_AFTER_QUESTION = COLONS | {"\u3011"}
+
 
 def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str] | None = None) -> Reading:
     """Return the answer that the text states, or the reason why it states none."""
     if not text.strip(WHITE_SPACE):
         return Reading(reason="EMPTY")
-    labels = read_labels(tuple(choices))
-    units = split_units(text, labels)
-    region = find_region(units)
-    if region is None:
+    parts = find_parts(text)
+    if parts is None:
         return Reading(reason=NOTHING, part="unclosed_thought")
-    turns = [at for at in find_turns(units) if region[0] <= at < region[1]]
-    is_whole = not turns and region == (0, units.size)
-    begins = sorted({region[0], *turns})
+    labels = read_labels(tuple(choices))
+    if options and ("<" in text or "\\" in text):
+        options = [simplify(option) for option in options]
+    # What the first part states that states anything; what follows is another turn.
     reading = Reading(reason=NOTHING)
-    # What the first turn states that states anything; what follows is another question.
-    for begin, end in zip(begins, [*begins[1:], region[1]], strict=True):
-        if end <= begin:
-            continue
-        offset, part = 0, units
-        if not is_whole:
-            offset = units.start(begin)
-            part = split_units(text[offset : units.end(end - 1)], labels)
-        found = decide(Scan(part, labels, read_texts(options, labels)))
-        span = None
-        if found.end > found.begin:
-            span = offset + part.start(found.begin), offset + part.end(found.end - 1)
-        reading = Reading(found.choice, found.reason, span, found.part)
+    for begin, end in parts:
+        reading = _read_part(simplify(text[begin:end]), labels, options, begin)
         if reading.reason != NOTHING:
             break
     return reading
+
+
+def _read_part(text: str, labels: Labels, options: Sequence[str] | None, offset: int) -> Reading:
+    """Return what a turn states before it goes on with a question of its own."""
+    scan = Scan(split_units(text, labels), labels, read_texts(options, labels))
+    lines = split_lines(scan)
+    lists = find_lists(scan, lines)
+    questions = find_questions(scan, lines, lists)
+    if not questions:
+        return _locate(scan, decide(scan, lines, lists), offset)
+    units = scan.units
+    begins = sorted({0, *questions})
+    reading = Reading(reason=NOTHING)
+    for begin, end in zip(begins, [*begins[1:], units.size], strict=True):
+        first = units.start(begin)
+        units_here = split_units(text[first : units.end(end - 1)], labels)
+        part = Scan(units_here, labels, read_texts(options, labels))
+        lines = split_lines(part)
+        lists = find_lists(part, lines)
+        if begin in questions and any(is_foreign(part, items) for items in lists):
+            continue
+        reading = _locate(part, decide(part, lines, lists), offset + first)
+        if reading.reason != NOTHING:
+            break
+    return reading
+
+
+def _locate(scan: Scan, found: Decision, offset: int) -> Reading:
+    """Return a decision with the place of its passage in the text."""
+    span = None
+    if found.end > found.begin:
+        span = offset + scan.units.start(found.begin), offset + scan.units.end(found.end - 1)
+    return Reading(found.choice, found.reason, span, found.part)
+
+
+def find_questions(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> set[int]:
+    """Return where a new question, or the next turn of a conversation, may begin."""
+    units = scan.units
+    found = {at for at, roles in enumerate(units.roles) if roles & QUESTION and _opens_question(units, at)}
+    found |= {line.begin for line in lines if _is_question_tag(units.words[line.begin])}
+    found |= {at for items in lists if (at := is_question(scan, lines, items)) is not None}
+    return found
+
+
+def _is_question_tag(word: str) -> bool:
+    return word[:1] == "[" and bool(load_lexicon().roles.get(word[1:-1], 0) & QUESTION)
+
+
+def _opens_question(units: Units, at: int) -> bool:
+    """Say whether a line begins here with `Question:`, `**Q2.**` or the like."""
+    before = at - 1
+    while before >= max(at - _MOST_QUESTION_MARKS, 0) and units.words[before] in _BEFORE_QUESTION:
+        before -= 1
+    if before >= 0 and units.words[before] != BREAK:
+        return False
+    after = units.words[at + 1 : at + 5]
+    is_numbered = len(after) > 1 and after[0].isdecimal()
+    return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
+
+
+def is_foreign(scan: Scan, items: Sequence[Line]) -> bool:
+    """Say whether a list has other options than those that were asked about: few share a word with theirs."""
+    options = dict(zip(scan.labels.choices, scan.texts.options, strict=False))
+    shared = compared = 0
+    for item in items:
+        names = item.names or Named(("",), item.begin, item.end)
+        option = _list_content(
+            normalize_word(token) for _, token in split_tokens(options.get(names.choices[0], ""))
+        )
+        here = _list_content(
+            scan.units.raw[one] for one in range(scan.units.places[names.end], _end_raw(scan, item))
+        )
+        if option and here:
+            compared += 1
+            shared += not option.isdisjoint(here)
+    return compared > 1 and 2 * shared < compared
+
+
+def _end_raw(scan: Scan, item: Line) -> int:
+    return scan.units.places[item.end] if item.end < scan.units.size else len(scan.units.raw)
+
+
+def _list_content(words: Iterable[str]) -> set[str]:
+    """Return the words that say something: no articles, no marks."""
+    roles = load_lexicon().roles
+    return {
+        word for word in words if word[:1].isalnum() and not roles.get(word, 0) & (FILL | PREP | AND | OR)
+    }
+
+
+def drop_listed(scan: Scan, lists: Sequence[Sequence[Line]], findings: Findings) -> None:
+    """Drop statements that lead into a list: `Options:` and the first of them is no answer."""
+    units = scan.units
+    for items in lists:
+        if not findings.statements:
+            return
+        first = items[0]
+        names = first.names or Named((), first.begin, first.end)
+        before = first.begin - 1
+        while before > 0 and units.words[before] in OPEN:
+            before -= 1
+        is_led = before >= 0 and (units.words[before] in COLONS or units.words[before] == BREAK)
+        if is_led and all(_is_listed(scan, item) for item in items[1:]):
+            findings.statements = [
+                one for one in findings.statements if not one.begin < first.begin < one.end <= names.end
+            ]

@@ -75,7 +75,7 @@ _QUOTES = set("\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u
 _QUOTES |= set("\u300c\u300d\u300e\u300f")
 _STYLES = ("text", "textbf", "textit", "textrm", "textsf", "texttt", "emph", "underline", "operatorname")
 _FONTS = ("mathbf", "mathrm", "mathit", "mathsf", "mathtt", "bf", "rm", "displaystyle", "large", "huge")
-_BOXES = ("boxed", "fbox", "framebox")
+_BOXES = ("boxed", "fbox", "framebox", "box")
 _LATEX = {f"\\{name}" for name in (*_STYLES, *_FONTS, *_BOXES, *"()[]{}")} | {"$", "$$"}
 _HTML = {f"<{slash}{name}>" for name in ("b", "strong", "i", "em", "u", "p", "mark") for slash in ("", "/")}
 _BRACKETS_OPEN = set("([{\u3008\u300a\u3010\u3014\u3016\u3018\uff08\uff3b\uff5b\u27e8")
@@ -263,6 +263,10 @@ def _spell_phrase(phrase: str) -> Iterator[list[str]]:
 LONGEST_LABEL = 8
 
 _DECORATION = "().\ufe0e\ufe0f\u20e3"
+#: White letters in black circles and boxes, and the letters of flags.
+_BOXED_LETTERS = {
+    first + place: chr(ord("A") + place) for first in (0x1F150, 0x1F170, 0x1F1E6) for place in range(26)
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +287,7 @@ class Labels:
             return self.by_key.get(word)
         if len(token) > LONGEST_LABEL:
             return None
-        return self.by_key.get(_strip_label(word) if self.is_plain else self.fold(token))
+        return self.by_key.get(_strip_label(word).lower() if self.is_plain else self.fold(token))
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind that is not among the choices: `E`."""
@@ -313,7 +317,7 @@ def _fold_forms(token: str) -> str:
 
 
 def _strip_label(token: str) -> str:
-    bare = token.strip(_DECORATION) or token
+    bare = (token.strip(_DECORATION) or token).translate(_BOXED_LETTERS)
     if not any(map(str.isdecimal, bare)):
         return bare
     return "".join(str(unicodedata.decimal(one)) if one.isdecimal() else one for one in bare)

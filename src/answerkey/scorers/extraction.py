@@ -246,6 +246,8 @@ _LONE_CHARACTER = r"^\W*\w\W*$"
 #: What follows such a label is an option's text, or a verdict on it.
 _LISTED = re.compile(r"\W*\w[.)]")
 _WORD = re.compile(r"[a-z0-9]+")
+#: Two labels may be a list, which is told from the options that were asked about.
+_LABELS = re.compile(r"\b\w\b.*\b\w\b")
 #: The text of an option begins with one of its first words: its own label and an article may stand before it.
 _FIRST_WORDS = 3
 _OPTION_PREFIX = 64
@@ -256,7 +258,7 @@ def _read_stated_answers(
 ) -> pl.DataFrame:
     """Return what `read_stated_answer` reads; texts that are read alike with their options are read once.
 
-    Option texts can change a reading only where one of them begins in the completion.
+    Option texts can change a reading only where one of them begins in the completion, or others are listed.
     """
     if options is None:
         return _read_distinct(texts, choices, read=read_stated_answer)
@@ -278,9 +280,9 @@ def _read_stated_answers(
 
 
 def may_matter(text: str, options: Sequence[str]) -> bool:
-    """Say whether an option's text may begin somewhere in the text; never wrongly no."""
+    """Say whether an option's text may begin in the text, or a list be compared with it; never wrongly no."""
     words = _list_words(text)
-    if words is None or _LISTED.match(text):
+    if words is None or "\n" in text or _LISTED.match(text) or _LABELS.search(text):
         return True
     for option in options:
         start = option[:_OPTION_PREFIX].lstrip().lower()

@@ -1,0 +1,244 @@
+r"""Markup of a reply: thoughts and turns divide it; tags, boxes and check boxes mark its answer."""
+
+from __future__ import annotations
+
+import re
+
+from answerkey.reader.candidates import Scan, read_names
+from answerkey.reader.statements import Findings, Statement, Weight, follow
+from answerkey.reader.units import (
+    AND,
+    ANSWER,
+    BREAK,
+    MAYBE,
+    OPERATORS,
+    OPTION,
+    OR,
+    WRAPPING,
+    Branch,
+    Units,
+    load_lexicon,
+    normalize_word,
+    split_tokens,
+)
+
+# Thoughts, channels and turns of a conversation: where the answer may stand in the raw text.
+
+_THOUGHTS = "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|seed:think|longcat_think"
+
+#: The tokens that frame the parts of a reply, as models and chat templates write them.
+_FRAME = re.compile(
+    rf"""(?P<open> <(?:{_THOUGHTS})\s?> | \[think\] | \u25c1think\u25b7 | <unused94>
+        | <\|start_thinking\|> | <\|inner_prefix\|> | <\|channel>\s{{0,4}}thought )
+    | (?P<close> </(?:{_THOUGHTS})> | \[/think\] | \u25c1/think\u25b7 | <unused95>
+        | <\|end_thinking\|> | <\|inner_suffix\|> | <channel\|> )
+    | <\|channel\|>\s{{0,4}}(?P<channel>\w{{1,20}})
+      [^<>|]{{0,200}}(?:<\|constrain\|>[^<>|]{{0,40}})?<\|message\|>
+    | (?P<turn> <[|\uff5c](?!(?:begin|end)_of_box)(?P<name>[^<>|\uff5c\n]{{1,40}})[|\uff5c]>
+        | <\|\w{{1,20}}> | <\w{{1,20}}\|> | </s> | \A\s{{0,4}}<s> | <[be]os> | <(?:start|end)_of_turn>
+        | (?P<inst>\[inst\]) | \[/inst\] )
+      (?:\s{{0,2}}(?P<role>assistant|model|user|system|developer|tool)\b)?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_OTHERS = frozenset({"user", "system", "developer", "tool"})
+
+#: A thought and an answer when the tokens of the channels were taken out of the text.
+_FINAL = "assistantfinal"
+_BARE_THOUGHT = re.compile(r"\s{0,4}(?:assistant)?(?:analysis|commentary)(?=[A-Z\"'])")
+_BARE_CHANNEL = re.compile("assistant(?:analysis|commentary|final)")
+
+
+def find_parts(text: str) -> list[tuple[int, int]] | None:
+    """Return the parts of a text that may state its answer, the first to be read first.
+
+    None when its thought is never closed. What was said before a thought is read after what follows it.
+    """
+    if _FINAL in text:
+        begin = text.index(_FINAL) + len(_FINAL)
+        further = _BARE_CHANNEL.search(text, begin)
+        return [(begin, further.start() if further else len(text))]
+    if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
+        return None
+    if "<" not in text and "[" not in text and "\u25c1" not in text:
+        return [(0, len(text))]
+    turns, in_thought = _split_turns(text)
+    parts = [part for turn in turns for part in reversed(turn) if text[slice(*part)].strip()]
+    return None if in_thought and not parts else parts
+
+
+def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
+    """Return the parts of each turn that are no thoughts, and whether the last thought is left open."""
+    turns: list[list[tuple[int, int]]] = [[]]
+    begin, is_read, in_thought = 0, True, False
+    for found in _FRAME.finditer(text):
+        if is_read and not in_thought:
+            turns[-1].append((begin, found.start()))
+        if found["open"]:
+            in_thought = True
+        elif found["close"]:
+            if not in_thought:
+                turns[-1].clear()
+            in_thought = False
+        elif found["channel"]:
+            turns.append([])
+            is_read, in_thought = True, found["channel"].lower() != "final"
+        else:
+            turns.append([])
+            role = (found["role"] or found["name"] or "").lower()
+            is_ended = role in {"end", "return", "call", "message", "end_header_id"}
+            is_read = (is_read if role == "end_header_id" else role not in _OTHERS) and not found["inst"]
+            in_thought = in_thought and not is_ended
+        begin = found.end()
+    if is_read and not in_thought:
+        turns[-1].append((begin, len(text)))
+    return turns, in_thought
+
+
+# Tags, LaTeX spaces and check boxes in the spelling that the rest of the reader knows, of the same length.
+
+#: What opens and closes an answer, in place of a tag.
+OPEN_ANSWER, CLOSE_ANSWER = "\x02", "\x03"
+CHECKED, UNCHECKED = "\u2611", "\u2610"
+
+_TAG = re.compile(r"<(/?)([^\W\d_][\w:.\-]{0,40})((?:\s[^<>\n]{0,200})?)/?>|<\|(begin|end)_of_box\|>")
+_NAME_ENDS = re.compile(r"[_:.\-]|(?<=[a-z])(?=[A-Z])")
+_ANSWER_NAMES = frozenset({"final", "output", "result", "selected", "ans"})
+_INLINE = frozenset(("kbd", "code", "span", "font", "tt", "small", "big", "samp", "ins", "var"))
+_BLOCKS = frozenset(("br", "div", "details", "summary", "li", "ul", "ol", "tr", "table", "center", "hr"))
+_BLOCKS |= {"blockquote", "section", "pre", *(f"h{level}" for level in range(1, 7))}
+_CELLS = frozenset({"td", "th"})
+
+#: Keys of an object that is written down, as JSON or Python has it, and strings after them.
+_KEY = re.compile(r"""(["'])([^\W\d][\w \-]{1,40})\1\s{0,4}:""")
+_JUDGED_KEY = re.compile(
+    r"""(["'])\s{0,4},\s{0,20}["'](?:is_?)?(?:correct|right|true|valid)["']\s{0,4}:""", re.IGNORECASE
+)
+_THOUGHT_VALUE = re.compile(
+    r"""(?<=")(?:thoughts?|thinking|reasoning|analysis|rationale|scratchpad)"\s{0,4}:\s{0,4}"(?:[^"\\]|\\.){0,20000}(?=")""",
+    re.IGNORECASE | re.DOTALL,
+)
+_RADIO_BUTTONS = str.maketrans({"\u25cf": CHECKED, "\u25cb": UNCHECKED})
+_LATEX_SPACE = re.compile(r"\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
+_CHECK_BOX = re.compile(
+    r"^([ \t>*+\-\u2022]{0,12}(?:\d{1,2}[.)] )?)([\[(])(\s?)([xX\u2713\u2714]?)\s?[\])](?=\s)", re.MULTILINE
+)
+
+
+def simplify(text: str) -> str:
+    """Return a text of the same length with tags, LaTeX spaces and check boxes in one spelling."""
+    if "\\" in text:
+        text = _LATEX_SPACE.sub(lambda found: " " * len(found[0]), text)
+    if "<" in text:
+        text = _TAG.sub(_simplify_tag, text)
+    if "\u25cf" in text and "\u25cb" in text:
+        text = text.translate(_RADIO_BUTTONS)
+    if "\uff1d\uff1e" in text:
+        text = text.replace("\uff1d\uff1e", "=>")
+    if "{" in text and ":" in text:
+        text = _simplify_keys(text)
+    if "[x]" in text or "[X]" in text or "(x)" in text or "[ ]" in text or "[\u2713]" in text:
+        text = _CHECK_BOX.sub(_simplify_check_box, text)
+    return text
+
+
+def _simplify_keys(text: str) -> str:
+    """Return a text in which keys of an object that name the answer are `ans`, and its thoughts are blank.
+
+    `{"option": "A", "correct": false}` becomes `{"A": false}`.
+    """
+    text = _JUDGED_KEY.sub(lambda found: f"{found[1]}:".ljust(len(found[0])), text)
+    keys = [found for found in _KEY.finditer(text) if is_answer_name(found[2])]
+    if len(keys) != 1 or len(keys[0][2]) < len("ans"):
+        return text
+    begin, end = keys[0].span()
+    text = f"{text[:begin]}{keys[0][1]}ans{keys[0][1]}:".ljust(end) + text[end:]
+    return _THOUGHT_VALUE.sub(lambda found: " " * len(found[0]), text)
+
+
+def _simplify_tag(found: re.Match[str]) -> str:
+    size, is_end = len(found[0]), bool(found[1]) or found[4] == "end"
+    name = (found[2] or "").lower()
+    if name in _BLOCKS:
+        return BREAK.ljust(size)
+    if name in _CELLS:
+        return "|".ljust(size)
+    if name in _INLINE:
+        return "*".ljust(size) if is_end else "*".rjust(size)
+    if is_answer_name(found[2] or "answer"):
+        return (CLOSE_ANSWER if is_end else OPEN_ANSWER).ljust(size)
+    is_label = len(name) == 1 and found[2].isupper() and f"</{found[2]}>" not in found.string
+    return f"({found[2]})" if is_label and size == len("<B>") else found[0]
+
+
+def is_answer_name(name: str) -> bool:
+    """Say whether a tag or a key names the answer: `final_answer`, `correctOption`; `options` does not."""
+    return any(_names_answer(one) for one in _NAME_ENDS.split(name))
+
+
+def _names_answer(name: str) -> bool:
+    branch: Branch | None = load_lexicon()
+    roles = 0
+    for word in (normalize_word(token) for _, token in split_tokens(name)):
+        if word in _ANSWER_NAMES or branch is None or word not in branch.roles:
+            return word in _ANSWER_NAMES
+        branch, roles = branch.following.get(word), branch.roles[word]
+    return bool(roles & (ANSWER | OPTION)) and not roles & MAYBE
+
+
+def _simplify_check_box(found: re.Match[str]) -> str:
+    if found[2] == "(" and not found[4] and not found[3]:
+        return found[0]
+    return (found[1] + (CHECKED if found[4] else UNCHECKED)).ljust(len(found[0]))
+
+
+# Answers in markup: `\boxed{B}`, `<answer>B</answer>`, `[[B]]`.
+
+_MARKUP_REACH = 40
+#: Brackets after a label that are read with it, though they close the markup.
+_CLOSERS = 3
+_BOXES = frozenset({"\\boxed", "\\fbox", "\\framebox", "\\box", "oxed"})
+MARKUP = _BOXES | {OPEN_ANSWER, "["}
+
+
+def read_markup(scan: Scan, at: int, findings: Findings) -> None:
+    """Note what the markup at `at` states."""
+    units, word = scan.units, scan.units.words[at]
+    if word == OPEN_ANSWER:
+        _note(scan, at, _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER), findings, part="answer_tag")
+    elif word in _BOXES:
+        _note(scan, at, _find_close(units, at + 1, "{", "}"), findings, part="boxed")
+    elif units.words[at : at + 2] == ["[", "["]:
+        names = read_names(scan, at)
+        if names is not None and units.words[names.end - 2 : names.end] == ["]", "]"]:
+            found = Statement(names.choices, "double_brackets", Weight.DEFINITE, at, names.end, names.clashes)
+            findings.statements.append(found)
+
+
+def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
+    """Return where the markup is closed, or how far it is read if it is not."""
+    depth, end = int(opening != "{"), min(at + _MARKUP_REACH, units.size)
+    for further in range(at, end):
+        word = units.words[further]
+        depth += (word == opening) - (word == closing)
+        if word == closing and depth <= 0:
+            return further
+    return end
+
+
+def _note(scan: Scan, at: int, end: int, findings: Findings, *, part: str) -> None:
+    """Note what stands between the markup and what closes it, or the end of a text that is cut off."""
+    units, found = scan.units, follow(scan, at + 1, is_linked=True)
+    if found is None or found.is_negated or found.end > end + _CLOSERS:
+        return
+    choices, further = found.choices, found.end
+    while further < end and units.words[further] in WRAPPING:
+        further += 1
+    if further < end and part == "boxed" and choices:
+        word = units.words[further]
+        is_formula = word in OPERATORS or word == "_" or (word[:1] == "\\" and word not in WRAPPING)
+        if is_formula and not scan.texts.is_own(units, further + 1, choices[0]):
+            return
+        if units.roles[further] & (AND | OR):  # `A \\text{ and } C`
+            others = [label for label in units.labels[further:end] if label not in {None, *choices}]
+            choices = (*choices, *map(str, others[:1]))
+    findings.statements.append(Statement(choices, part, Weight.DEFINITE, at, found.end, found.clashes))

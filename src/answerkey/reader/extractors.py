@@ -96,12 +96,13 @@ _DECOR = r"[*_`$()\[\]{}\"'<> \t]{0,8}"
 #: MMLU-Pro offers ten options at most, and looks for these letters whatever a sample offers.
 _TEN = tuple(ascii_uppercase[:10])
 _FOUR = tuple(ascii_uppercase[:4])
-#: The words with a colon after them that simple-evals looks for, in this order.
+#: What simple-evals looks for, in this order; white space may stand before the colon.
 _LOCAL_ANSWERS = (
-    "answer", "উত্তর", "उत्तर", "উত্তরঃ", "antwort", "답변", "정답", "답", "答案", "答", "答复", "答曰",
-    "الإجابة", "الجواب", "إجابة", "الإجابة النهائية", "الإجابة الصحيحة", "الإجابة الصحيحة هي",
-    "الإجابة هي", "respuesta", "risposta", "答え", "回答", "解答", "jawaban", "réponse", "resposta",
-    "jibu", "idahun", "ìdáhùn", "idáhùn", "àmọ̀nà", "àdáhùn", "àṣàyàn",
+    "answer:", "উত্তর:", "उत्तर:", "উত্তরঃ", "antwort:", "답변:", "정답:", "답:", "答案\uff1a", "答案:",
+    "答\uff1a", "答:", "答复\uff1a", "答曰\uff1a", "الإجابة:", "الجواب:", "إجابة:", "الإجابة النهائية:",
+    "الإجابة الصحيحة:", "الإجابة الصحيحة هي:", "الإجابة هي:", "الجواب النهائي:", "respuesta:",
+    "risposta:", "答え:", "答え\uff1a", "回答:", "回答\uff1a", "解答:", "jawaban:", "réponse:",
+    "resposta:", "jibu:", "idahun:", "ìdáhùn:", "idáhùn:", "àmọ̀nà:", "àdáhùn:", "ànúgọ:", "àṣàyàn:",
 )  # fmt: skip
 #: What it reads as one of four letters, beside these themselves.
 _LETTERS = dict(zip("أبجدঅবডঢ\uff21\uff22\uff23\uff24", "ABCD" * 3, strict=True))
@@ -146,11 +147,9 @@ def _read_evalscope(text: str, choices: Sequence[str]) -> str | None:
 def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
     bare = _WRAPPING.sub("", text)
     lowered = bare.lower()
-    for word in _LOCAL_ANSWERS:
-        # Few of them occur, so that few patterns have to be tried.
-        if word not in lowered:
-            continue
-        found = find_first(rf"{word}\s*{COLON}[ \t]*LABEL", bare, (*_FOUR, *_LETTERS), _ANY_CASE)
+    # Few of them occur, so that few patterns have to be tried.
+    for word, colon in ((one[:-1], one[-1]) for one in _LOCAL_ANSWERS if one[:-1] in lowered):
+        found = find_first(rf"{word}\s*+{colon}[ \t]*+LABEL", bare, (*_FOUR, *_LETTERS), _ANY_CASE)
         if found is not None:
             # The case is ignored in looking, not in comparing: "Answer: b" is no B.
             return found if found in choices else _LETTERS.get(found, found)
@@ -160,7 +159,7 @@ def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
 def _read_mmlu_pro(text: str, _choices: Sequence[str]) -> str | None:
     return (
         find_first(r"answer is \(?LABEL\)?", text, _TEN)
-        or find_last(r"[aA]nswer:\s*LABEL", text, _TEN)
+        or find_first(r"^.*[aA]nswer:\s*+LABEL", text, _TEN, re.MULTILINE)
         or find_last(r"\bLABEL\b", text, _TEN)
     )
 
@@ -340,8 +339,8 @@ _ALL = (
     ),
     Extractor(
         "MMLU-Pro",
-        'the first "answer is X", else the last "Answer: X", else the last A to J that stands alone, the'
-        " pronoun I included; its random guess is left out",
+        'the first "answer is X", else the last "Answer: X" of the first line with one, else the last A to'
+        " J that stands alone, the pronoun I included; its random guess is left out",
         _read_mmlu_pro,
     ),
     Extractor(

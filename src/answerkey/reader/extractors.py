@@ -59,9 +59,6 @@ def find_last(pattern: str, text: str, choices: Sequence[str], flags: int = re.N
     return label
 
 
-#: A colon, in Chinese texts a wide one.
-COLON = r"[:\uff1a]"
-
 # Extractors that look at the text as a whole, or at its two ends.
 
 
@@ -230,10 +227,10 @@ def _find_last_text(text: str, wanted: Iterable[str]) -> str | None:
 
 #: The first match of the first that matches counts; of a `found` that is a text, the first choice in it.
 _OPENCOMPASS = (
-    rf"答案是?\s*+{COLON}?\s*+LABEL",
+    r"答案是?\s*+[:\uff1a]?\s*+LABEL",
     r"答案选项应?该?[是为]\s*+LABEL",
     r"答案应该?[是选]\s*+LABEL",
-    rf"答案选项(?:[是为]?\s*+{COLON}\s*+|为?\s++\(?\*{{0,2}})LABEL",
+    r"答案选项(?:[是为]?\s*+[:\uff1a]\s*+|为?\s++\(?\*{0,2})LABEL",
     r"(?:答案[为选]|选择?)\s*+LABEL",
     r"只有选?项?\s?LABEL\s?(?:是?错|不?正确)",
     r"说法(?:不?对|不?正确|错误)选?项?的?是\s?LABEL",

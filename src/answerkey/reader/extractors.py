@@ -1,17 +1,17 @@
 """How other harnesses extract an answer from the same text: one extractor for each, for the audit only.
 
-Each is written from a description of what the harness does, not from its code. An extractor never guesses:
-where the harness would draw at random, or ask another model, it reads nothing.
+Each does in our own words what the harness does; the long series compares six of them with the harness's own
+code (`tests/conformance/test_extractors.py`). An extractor never guesses: where the harness would draw at
+random, or ask another model, it reads nothing.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import chain
+from functools import lru_cache
 from string import ascii_uppercase
 
 #: How many patterns are kept for label sets in use.
@@ -39,60 +39,24 @@ class Extractor:
 
 @lru_cache(maxsize=_KEPT)
 def compile_labels(pattern: str, choices: tuple[str, ...], flags: int = re.NOFLAG) -> re.Pattern[str]:
-    """Return a pattern with `LABEL` replaced by a group that takes any of the labels."""
+    """Return a pattern with `LABEL` replaced by any of the labels, in a group `found` unless it has one."""
     longest_first = "|".join(map(re.escape, sorted(choices, key=len, reverse=True)))
-    return re.compile(pattern.replace("LABEL", f"({longest_first})"), flags)
+    opened = "(?:" if "?P<found>" in pattern else "(?P<found>"
+    return re.compile(pattern.replace("LABEL", f"{opened}{longest_first})"), flags)
 
 
 def find_first(pattern: str, text: str, choices: Sequence[str], flags: int = re.NOFLAG) -> str | None:
     """Return the label in the first match."""
     found = compile_labels(pattern, tuple(choices), flags).search(text)
-    return found[1] if found else None
+    return found["found"] if found else None
 
 
 def find_last(pattern: str, text: str, choices: Sequence[str], flags: int = re.NOFLAG) -> str | None:
     """Return the label in the last match; matches do not overlap."""
     label = None
     for found in compile_labels(pattern, tuple(choices), flags).finditer(text):
-        label = found[1]
+        label = found["found"]
     return label
-
-
-# The word for an answer in many languages.
-
-#: A colon, in Chinese texts a wide one.
-COLON = r"[:\uff1a]"
-
-#: With a colon after them, in the order in which they are looked for.
-LOCAL_ANSWERS = (
-    "answer", "উত্তর", "उत्तर", "উত্তরঃ", "antwort", "답변", "정답", "답", "答案", "答", "答复", "答曰",
-    "الإجابة", "الجواب", "إجابة", "الإجابة النهائية", "الإجابة الصحيحة", "الإجابة الصحيحة هي",
-    "الإجابة هي", "respuesta", "risposta", "答え", "回答", "解答", "jawaban", "réponse", "resposta",
-    "jibu", "idahun", "ìdáhùn", "idáhùn", "àmọ̀nà", "àdáhùn", "àṣàyàn",
-)  # fmt: skip
-
-#: In any place of a text.
-ANSWER_WORDS = (
-    "answer", "antwort", "réponse", "respuesta", "risposta", "resposta", "ответ", "उत्तर", "উত্তর",
-    "jawaban", "cevap", "odpowiedź", "đáp án", "jibu", "الإجابة", "الجواب", "إجابة", "答案", "回答", "解答",
-    "答え", "정답", "답",
-)  # fmt: skip
-
-
-def find_present(words: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """Return the words that occur in a text in any case; few patterns then have to be tried."""
-    lowered = text.lower()
-    return tuple(word for word in words if word in lowered)
-
-
-@cache
-def compile_cue(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Return the pattern of any of these words, in any case; group 1 is a colon after it, if there is one.
-
-    What is written in words is not found inside a longer one; Chinese, Japanese and Korean are not.
-    """
-    spelled = "|".join(rf"\b{word}" if word < "\u2e80" else word for word in words)
-    return re.compile(rf"(?:{spelled})(?:\s{{0,3}}({COLON}))?", re.IGNORECASE)
 
 
 # Extractors that look at the text as a whole, or at its two ends.
@@ -124,37 +88,65 @@ def _look_at_ends(text: str, _choices: Sequence[str]) -> str | None:
 # Extractors that look for a marker such as `ANSWER:` or "answer is", and read the label after it.
 
 _ANY_CASE = re.IGNORECASE
-#: Marks that may stand around a label or before a marker.
+#: Marks that may stand around a label.
 _DECOR = r"[*_`$()\[\]{}\"'<> \t]{0,8}"
-_LINE_START = r"^[ \t>#*_`-]{0,8}"
 #: MMLU-Pro offers ten options at most, and looks for these letters whatever a sample offers.
 _TEN = tuple(ascii_uppercase[:10])
 _FOUR = tuple(ascii_uppercase[:4])
-#: What the rules of simple-evals read as one of four letters, beside these themselves.
+#: What simple-evals looks for, in this order; white space may stand before the colon.
+_LOCAL_ANSWERS = (
+    "answer:", "উত্তর:", "उत्तर:", "উত্তরঃ", "antwort:", "답변:", "정답:", "답:", "答案\uff1a", "答案:",
+    "答\uff1a", "答:", "答复\uff1a", "答曰\uff1a", "الإجابة:", "الجواب:", "إجابة:", "الإجابة النهائية:",
+    "الإجابة الصحيحة:", "الإجابة الصحيحة هي:", "الإجابة هي:", "الجواب النهائي:", "respuesta:",
+    "risposta:", "答え:", "答え\uff1a", "回答:", "回答\uff1a", "解答:", "jawaban:", "réponse:",
+    "resposta:", "jibu:", "idahun:", "ìdáhùn:", "idáhùn:", "àmọ̀nà:", "àdáhùn:", "ànúgọ:", "àṣàyàn:",
+)  # fmt: skip
+#: What it reads as one of four letters, beside these themselves.
 _LETTERS = dict(zip("أبجدঅবডঢ\uff21\uff22\uff23\uff24", "ABCD" * 3, strict=True))
 _WRAPPING = re.compile(r"\*\*|\\(?:boxed|text|mathrm|mathbf)|\\[(${]|[${]")
 
+#: What Inspect unwraps before it looks: words without other marks between dollars or stars, and one letter in
+#: parentheses at the start, after a colon or a comma, with nothing behind it that belongs to it.
+_UNWRAPPED = (
+    (re.compile(r"\$\s*+([A-Za-z\d][A-Za-z\d ,]*+)\s*+\$"), r"\1"),
+    (re.compile(r"\*\*\s*+([A-Za-z\d][A-Za-z\d ,]*+)\s*+\*\*"), r"\1"),
+    (re.compile(r"((?:\A|[:,])\s*+)\(([A-Za-z\d])\)(?=[^\S\n]*+(?:[,.\n]|\Z))"), r"\1\2"),
+)
+_INSPECT_LINE = re.compile(
+    r"^answer\s*+:\s*+([a-z\d ,]++)(?=[^\S\n]*+(?:[.\n]|\Z))", _ANY_CASE | re.MULTILINE
+)
+_INSPECT_ANYWHERE = re.compile(r"answer\s*+:\s*+([a-z\d ,]+)(?!\w)", _ANY_CASE)
 
-def _read_inspect(text: str, choices: Sequence[str]) -> str | None:
-    anchored = rf"{_LINE_START}(?i:answer)[*_]*\s*:{_DECOR}LABEL{_DECOR}\.?[ \t*]*$"
-    found = find_last(anchored, text, choices, re.MULTILINE)
-    return found or find_last(rf"(?i:answer)[*_]*\s*:{_DECOR}LABEL(?!\w)", text, choices)
+
+def _read_inspect(text: str, _choices: Sequence[str]) -> str | None:
+    for wrapped, bare in _UNWRAPPED:
+        text = wrapped.sub(bare, text)
+    found = _INSPECT_LINE.findall(text) or _INSPECT_ANYWHERE.findall(text)
+    # More than a label and commas is no answer.
+    return found[-1].strip().strip(",").upper() if found else None
+
+
+#: The marker, marks around the label, and one label or several: several are no answer.
+_GAP, _WORD = r"[ ,\uff0c/\u3001]++", r"LABEL++(?![A-Za-z\d])"
+_EVALSCOPE = (
+    r"(?i:answer)\s*+:\s*+\**+\s*+(?:(?:\$++|\\\(|\\(?:boxed|fbox|text|textbf|mathbf|mathrm)\s*+\{)\s*+)*+"
+    r"([(\[\uff08\u3010]\s*+)?"
+    rf"(?P<found>{_WORD}(?:{_GAP}(?:(?i:and|or){_GAP})?{_WORD})*)"
+    r"(?(1)\s*+[)\]\uff09\u3011])"
+)
 
 
 def _read_evalscope(text: str, choices: Sequence[str]) -> str | None:
-    several = (
-        rf"(?:(?i:answer)\s*:|答案\s*{COLON}){_DECOR}LABEL(?:[,\uff0c \t]*(?:and\b)?[ \t]*(?:LABEL))?(?!\w)"
-    )
-    found = [(one[1], one[2]) for one in compile_labels(several, tuple(choices)).finditer(text)]
-    if found:
-        return found[-1][0] if found[-1][1] is None else None
-    return next((letter for letter in reversed(text) if letter.isupper()), None)
+    found = find_last(_EVALSCOPE, text, choices)
+    return found or next((letter for letter in reversed(text) if letter.isupper()), None)
 
 
 def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
     bare = _WRAPPING.sub("", text)
-    for word in find_present(LOCAL_ANSWERS, bare):
-        found = find_first(rf"{word}\s*{COLON}[ \t]*LABEL", bare, (*_FOUR, *_LETTERS), _ANY_CASE)
+    lowered = bare.lower()
+    # Few of them occur, so that few patterns have to be tried.
+    for word, colon in ((one[:-1], one[-1]) for one in _LOCAL_ANSWERS if one[:-1] in lowered):
+        found = find_first(rf"{word}\s*+{colon}[ \t]*+LABEL", bare, (*_FOUR, *_LETTERS), _ANY_CASE)
         if found is not None:
             # The case is ignored in looking, not in comparing: "Answer: b" is no B.
             return found if found in choices else _LETTERS.get(found, found)
@@ -164,7 +156,7 @@ def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
 def _read_mmlu_pro(text: str, _choices: Sequence[str]) -> str | None:
     return (
         find_first(r"answer is \(?LABEL\)?", text, _TEN)
-        or find_last(r"[aA]nswer:\s*LABEL", text, _TEN)
+        or find_first(r"^.*[aA]nswer:\s*+LABEL", text, _TEN, re.MULTILINE)
         or find_last(r"\bLABEL\b", text, _TEN)
     )
 
@@ -180,22 +172,36 @@ def _read_olmes(text: str, choices: Sequence[str]) -> str | None:
 
 # Extractors with a list of patterns, tried in order, and with the texts of the options.
 
-#: How far behind a cue lighteval looks for a label.
-_REACH = 50
-#: A label is near the end for VLMEvalKit when fewer than so many words follow it.
-_NEAR_END = 5
+_BARE = r"(\()?LABEL(?(1)\))"
+#: A label with what must follow it, and with what must stand before it.
+_ENDED = rf"(?:\*\*)?{_BARE}(?:\*\*)?(?:[., ]|\s?:|$)"
+_ALONE = rf"(?:^| ){_ENDED}"
+#: The last match of the first that matches counts.
+_LIGHTEVAL = (
+    rf"(?i:final answer is):?\s*+{_BARE}\.?\s?I hope",
+    rf"(?i:final answer).{{0,100}}?(?<!\s)\s++(?i:is):?\s*+{_BARE}",
+    rf"(?i:answer)\s?:.{{0,50}}?{_ALONE}",
+    rf"(?i:answer).{{0,50}}?{_ALONE}",
+    rf"^{_ENDED}",
+    rf"\n{_ENDED}",
+    _ALONE,
+    r"LABEL",
+)
+
+
+def _read_lighteval(text: str, choices: Sequence[str]) -> str | None:
+    return next(filter(None, (find_last(pattern, text, choices) for pattern in _LIGHTEVAL)), None)
 
 
 def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
-    capital = None
-    for found in re.finditer(r"\(([A-Z])\)", text):
-        capital = found[1]
-    if capital is not None:
-        return capital
-    place = _find_last_text(_fold(text), [_fold(one.strip()) for one in options[: len(choices)]])
-    if place is not None:
-        return choices[place]
-    return find_last(r":\s*LABEL", text, choices)
+    capitals = re.findall(r"\(([A-Z])\)", text)
+    if capitals:
+        return str(capitals[-1])
+    # Of options that are alike the last counts.
+    labels = dict(zip((_fold(one.strip()) for one in options), choices, strict=False))
+    found = None if "" in labels else _find_last_text(_fold(text), labels)
+    # A text that ends in white space without its punctuation is found, and stands for no label.
+    return labels.get(found.strip()) if found else find_last(r":\s*LABEL", text, choices)
 
 
 def _fold(text: str) -> str:
@@ -206,110 +212,82 @@ def _fold(text: str) -> str:
     return "".join(one for one in lowered if unicodedata.category(one)[0] != "P")
 
 
-def _find_last_text(text: str, wanted: Sequence[str]) -> int | None:
+def _find_last_text(text: str, wanted: Iterable[str]) -> str | None:
     """Return which of the texts is the last to be found, as a pattern of alternatives would find them.
 
-    From left to right, the first of the list where several begin; no two overlap.
+    From left to right, the longest where several begin; no two overlap.
     """
-    last, at = None, 0
-    places = {number: text.find(one) for number, one in enumerate(wanted) if one}
-    while places := {number: place for number, place in places.items() if place >= 0}:
-        last = min(places, key=lambda number: (places[number], number))
-        at = places[last] + len(wanted[last])
-        places = {
-            number: place if place >= at else text.find(wanted[number], at)
-            for number, place in places.items()
-        }
+    last, places = None, {one: text.find(one) for one in wanted}
+    while places := {one: place for one, place in places.items() if place >= 0}:
+        last = min(places, key=lambda one: (places[one], -len(one)))
+        at = places[last] + len(last)
+        places = {one: place if place >= at else text.find(one, at) for one, place in places.items()}
     return last
 
 
-_LABEL = r"(?:\*\*|\()?(?<!\w)LABEL(?!\w)(?:\)|\*\*)?"
-
-
-def _read_lighteval(text: str, choices: Sequence[str]) -> str | None:
-    return (
-        find_last(rf"(?i:final answer is):?\s{{0,9}}{_LABEL}\.?\s?I hope", text, choices)
-        or _find_behind_cue(text, choices)
-        or find_first(rf"\A\s*{_LABEL}", text, choices)
-        or find_last(rf"^[ \t]*{_LABEL}", text, choices, re.MULTILINE)
-        or find_last(_LABEL, text, choices)
-    )
-
-
-def _find_behind_cue(text: str, choices: Sequence[str]) -> str | None:
-    """Return the label behind the right-most word for an answer with a colon, else without one."""
-    words = find_present(ANSWER_WORDS, text)
-    cues = [(found.end(), found[1]) for found in compile_cue(words).finditer(text)] if words else []
-    with_colon = (end for end, colon in reversed(cues) if colon)
-    every = (end for end, _ in reversed(cues))
-    label = compile_labels(_LABEL, tuple(choices))
-    for end in chain(with_colon, every):
-        # The first label within reach, on the same line.
-        found = label.search(text[end : end + _REACH + 8].partition("\n")[0])
-        if found and found.start(1) <= _REACH:
-            return found[1]
-    return None
-
-
-_BEFORE_ZH = (
-    "答案", "答案是", "答案为", "答案选", "答案应是", "答案应该是", "答案应选", "答案应该选",
-    "正确答案是", "正确选项是", "正确的是", "错误的是", "选", "选择", "选项", "故选", "应选", "只有",
-    "所以", "因此", "显然",
-)  # fmt: skip
-_BEFORE_EN = (
-    "the answer is", "the answer is option", "the correct answer is", "the correct answer is option",
-    "the correct option is", "the answer to the question is", "correct answer:", "correct option:",
-    "answer:", "choice",
-)  # fmt: skip
-_AFTER = ("是正确", "是对的", "正确", "is correct", "is the correct answer")
-_SIGNS = rf"\s?{COLON}?\s?"
-#: In the order in which they are tried; the first match of the first that matches counts.
-_ENGLISH = (
-    *(rf"(?i:{cue})\s*+:?\s*+\*{{0,2}}\(?LABEL\)?(?!\w)" for cue in _BEFORE_EN),
-    *(rf"LABEL\)?\s?(?i:{cue})" for cue in _AFTER[-2:]),
-    r"[\s,:\uff0c\uff1a]LABEL[.,\u3002\uff0c]?$",
-    r"(?:\s|^)LABEL[\s.,:\u3002\uff0c\uff1a]",
-)
+#: The first match of the first that matches counts; of a `found` that is a text, the first choice in it.
 _OPENCOMPASS = (
-    *(rf"{cue}{_SIGNS}LABEL" for cue in _BEFORE_ZH),
-    *(rf"LABEL\s?{cue}" for cue in _AFTER[:-2]),
-    *_ENGLISH,
+    r"答案是?\s*+[:\uff1a]?\s*+LABEL",
+    r"答案选项应?该?[是为]\s*+LABEL",
+    r"答案应该?[是选]\s*+LABEL",
+    r"答案选项(?:[是为]?\s*+[:\uff1a]\s*+|为?\s++\(?\*{0,2})LABEL",
+    r"(?:答案[为选]|选择?)\s*+LABEL",
+    r"只有选?项?\s?LABEL\s?(?:是?错|不?正确)",
+    r"说法(?:不?对|不?正确|错误)选?项?的?是\s?LABEL",
+    r"LABEL\s?是正确(?:的|答案)",
+    r"选项\s?LABEL\s?正确",
+    r"所以答\s?LABEL",
+    r"[\s\uff0c\uff1a:,]LABEL[\u3002\uff0c,.]?$",
+    r"(?:所[以有]\s?|[\s\uff0c,\uff1a:][故即]|[是为\u3002]\s?|因此\s?|显然\s?)LABEL[\u3002.]?$",
+    r"答案(?:(?:应该)?是|为)\s?(?P<found>\S{1,99})(?:\u3002|$)",
+    r"(?i:answer\s*+:\s*+LABEL)",
+    r"[Tt]he answer is:?\s++\(?LABEL",
+    r"[Tt]he answer is:?\s++\(?\*{1,2}LABEL",
+    r"[Tt]he answer is option:?\s++\(?LABEL",
+    r"[Tt]he correct answer is:?\s++\(?LABEL",
+    r"[Tt]he correct answer is option:?\s++\(?LABEL",
+    r"\A(?>.*?[Tt]he correct (?:answer|option|answer option) is).*?boxed\{LABEL\}",
+    r"[Tt]he answer to the question is:?\s++\(?LABEL",
+    r"^选项\s?LABEL",
+    r"^LABEL\s?选?项",
+    r"^LABEL[\s\u3002\uff0c,\uff1a:.$]",
+    r"1.(?P<found>.*)",
+    r"LABEL:",
+    r"LABEL",
 )
+_OPENCOMPASS_ENGLISH = tuple(pattern for pattern in _OPENCOMPASS if pattern.isascii())
 
 
 def _read_opencompass(text: str, choices: Sequence[str]) -> str | None:
-    for pattern in _ENGLISH if text.isascii() else _OPENCOMPASS:
-        found = find_first(pattern, text, choices)
-        if found is not None:
-            return found
-    return find_first(r"LABEL", text, choices)
+    bare = text.strip()
+    for pattern in _OPENCOMPASS_ENGLISH if bare.isascii() else _OPENCOMPASS:
+        found = find_first(pattern, bare, choices, re.DOTALL) or ""
+        label = next((one for one in choices if one in found), None)
+        if label is not None:
+            return label
+    return None
 
 
 _REFUSALS = (
-    "sorry, i can't", "sorry, i cannot", "i can't help", "i cannot help", "i can't process",
-    "i cannot process", "i can't determine", "i cannot determine", "cannot determine the answer",
-    "i am unable to", "i'm unable to",
+    "Sorry, I can't help with images of people yet.", "I can't process this file.",
+    "I'm sorry, but without the image provided", "Cannot determine the answer",
 )  # fmt: skip
 _BREAKS = re.compile(r"[.()\[\],:;!*#{}]")
+#: A label is near the end when fewer than so many words follow it.
+_NEAR_END = 5
 
 
 def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
-    lowered = text.lower()
-    if any(phrase in lowered for phrase in _REFUSALS):
-        return None
     words = _BREAKS.sub(" ", text).split()
     present = [label for label in choices if label in words]
+    if any(phrase in text for phrase in _REFUSALS) or (not present and "Z" in words):
+        return None
     if len(present) == 1 and words.index(present[0]) > len(words) - _NEAR_END:
         return present[0]
     # Of the option texts one alone may occur, and not in a text much longer than all of them.
-    if options and len(text) <= 2 * sum(map(len, options)):
-        pairs = zip(choices, options, strict=False)
-        found = [label for label, one in pairs if one and one.lower() in lowered]
-        if len(found) == 1:
-            return found[0]
-    pattern = compile_labels(r"(?i:answer is)\s*+:?\s*+\(?LABEL\)?(?!\w)", tuple(choices))
-    labels = {one[1] for one in pattern.finditer(text)}
-    return labels.pop() if len(labels) == 1 else None
+    lowered = text.lower()
+    found = [label for label, one in zip(choices, options, strict=False) if one.lower() in lowered]
+    return found[0] if len(found) == 1 and len(lowered) <= 2 * sum(map(len, options)) else None
 
 
 _ALL = (
@@ -322,8 +300,9 @@ _ALL = (
     ),
     Extractor(
         "lighteval",
-        'the right-most label after "final answer is", else after the word for an answer and a colon,'
-        " else after that word, else at the start of the text, of a line, else anywhere",
+        'the last label after "final answer is", else up to 50 characters after "answer" and a colon, else'
+        " after that word, else at the start of the text, of a line, after a space, else anywhere, be it part"
+        " of a word",
         _read_lighteval,
     ),
     Extractor(
@@ -339,13 +318,14 @@ _ALL = (
     ),
     Extractor(
         "Inspect",
-        "the last line `ANSWER: X` with nothing after the label, else the last `ANSWER: X` anywhere;"
-        " marks around the label are taken off",
+        "the last line `ANSWER: X` with nothing after the label, else the last `ANSWER: X` anywhere; case,"
+        " and stars, dollars or parentheses around the label, do not matter; words or a second label after"
+        " it are no answer",
         _read_inspect,
     ),
     Extractor(
         "evalscope",
-        "the label after the last `ANSWER:` or its Chinese form, else the last capital of the text",
+        "the label after the last `ANSWER:` that has one, else the last capital of the text",
         _read_evalscope,
     ),
     Extractor(
@@ -356,14 +336,14 @@ _ALL = (
     ),
     Extractor(
         "MMLU-Pro",
-        'the first "answer is X", else the last "Answer: X", else the last A to J that stands alone, the'
-        " pronoun I included; its random guess is left out",
+        'the first "answer is X", else the last "Answer: X" of the first line with one, else the last A to'
+        " J that stands alone, the pronoun I included; its random guess is left out",
         _read_mmlu_pro,
     ),
     Extractor(
         "VLMEvalKit",
-        "the only label among the words if it is near the end, else the only option whose text occurs,"
-        ' else "answer is X"; its judge and its random guess are left out',
+        "the only label among the words if it is near the end, else the only option whose text occurs, in a"
+        " short text; its judge and its random guess are left out",
         _read_vlmevalkit,
         reads_options=True,
     ),

@@ -40,7 +40,13 @@ TRICKY = Path(__file__).parents[4] / "shared/data/tricky_completions.jsonl"
         ("HELM", "B.", None),
         ("Inspect", "ANSWER: A\nno,\nANSWER: B", "B"),
         ("Inspect", "**ANSWER: C**", "C"),
-        ("Inspect", "I say answer: D because", "D"),
+        ("Inspect", "I say answer: d, or so", None),
+        ("Inspect", "I say answer: d.", "D"),
+        ("Inspect", "**Answer:** C", None),
+        ("Inspect", "**Answer: $ C $**", "C"),
+        ("Inspect", "Answer: (B).", "B"),
+        ("Inspect", "Answer: B, (see below)", "B"),
+        ("Inspect", "ANSWER: A, B", None),
         ("Inspect", "ANSWER: E", None),
         ("Inspect", "B", None),
         ("evalscope", "ANSWER: A. On reflection, ANSWER: [C]", "C"),
@@ -51,9 +57,12 @@ TRICKY = Path(__file__).parents[4] / "shared/data/tricky_completions.jsonl"
         ("simple-evals", "Answer: $\\boxed{C}$", "C"),
         ("simple-evals", "Answer: b", None),
         ("simple-evals", "Antwort: Ａ", "A"),
+        ("simple-evals", "উত্তরঃ ব", "B"),
+        ("simple-evals", "答案: A, 答案\uff1aB", "B"),
+        ("simple-evals", "ANSWER\uff1aB", None),
         ("simple-evals", "Because of that", None),
         ("MMLU-Pro", "The answer is (B). Later: Answer: C", "B"),
-        ("MMLU-Pro", "Answer: C\nAnswer: D", "D"),
+        ("MMLU-Pro", "So.\nAnswer: A, answer: C\nAnswer: D", "C"),
         ("MMLU-Pro", "Either A or C", "C"),
         ("MMLU-Pro", "nothing here", None),
         ("MMLU-Pro", "Answer: C. Or A", "C"),
@@ -61,8 +70,9 @@ TRICKY = Path(__file__).parents[4] / "shared/data/tricky_completions.jsonl"
         ("OLMES", "(A) and (B), or C", "B"),
         ("VLMEvalKit", "I choose (B).", "B"),
         ("VLMEvalKit", "It is canberra, of course", "B"),
-        ("VLMEvalKit", "Sorry, I can't help with that. B", None),
-        ("VLMEvalKit", "Not A. The answer is C, as all of us know very well.", "C"),
+        ("VLMEvalKit", "I can't process this file. B", None),
+        ("VLMEvalKit", "Z, or Perth", None),
+        ("VLMEvalKit", "Not A. The answer is C", None),
         ("OLMES", "Perhaps (A). Therefore, the answer is (D)", "D"),
         ("OLMES", "So my answer: C", "C"),
         ("OLMES", "either (A) or (B)", "B"),
@@ -104,6 +114,12 @@ def test_a_pronoun_counts_as_a_letter_where_the_harness_takes_it_for_one() -> No
         "答案" * 100_000,
         ": " * 100_000,
         "perth " * 30_000,
+        "答案是" * 70_000,
+        "the correct answer is " * 10_000,
+        "Final answer" + " " * 200_000,
+        "ANSWER: " + "A, " * 70_000 + "é",
+        "$a " + " " * 200_000,
+        "(A " * 70_000,
         "Answer\t:\t" * 20_000,
     ],
     ids=lambda text: f"{text[:9]!r}x{len(text)}",
@@ -149,27 +165,32 @@ def test_lenses_differ_on_what_models_write() -> None:
         ("lighteval", "Answer: D, not A; the answer may also be C", "D"),
         ("lighteval", "My answer would be B, not C", "B"),
         ("lighteval", "answer:" + " " * 50 + "B and A", "B"),
-        ("lighteval", "answer:" + " " * 51 + "B and A", "A"),
+        ("lighteval", "answer:" + " " * 52 + "B and A", "A"),
         ("lighteval", "Answer:\nit is B or A", "A"),
-        ("lighteval", "Unanswered B, not A", "A"),
-        ("lighteval", "这个答案B，不是A", "B"),
+        ("lighteval", "Unanswered B, not A", "B"),
+        ("lighteval", "这个答案B，不是A", "A"),
+        ("lighteval", "The final answer, then, is D (not A)", "D"),
+        ("lighteval", "Both Bananas and Dates", "D"),
         ("lighteval", "The final answer is B. I hope so. Answer: C", "B"),
         ("lighteval", "B then\nC or D", "B"),
         ("lighteval", "Well.\nB or A\nC or D", "C"),
         ("opencompass", "The correct option is B. The answer is C", "C"),
         ("opencompass", "显然A，答案B", "B"),
         ("opencompass", "A不行。B是正确的", "B"),
-        ("opencompass", "A or so; B is correct", "B"),
+        ("opencompass", "A or so; B is correct", "A"),
+        ("opencompass", "answer: b. Answer: B, not A: it", "A"),
+        ("opencompass", "The correct option is \\boxed{B}, not A: it", "B"),
+        ("opencompass", "So 1. C or B it", "B"),
+        ("opencompass", "我看答案是悉尼（B）。 A不对", "B"),
         ("opencompass", "Dare I say, C.", "C"),
-        ("opencompass", "Dear B, no", "B"),
+        ("opencompass", "Dear B, no", "D"),
         ("VLMEvalKit", "B one two three four", None),
         ("VLMEvalKit", "B one two three", "B"),
         ("VLMEvalKit", "Sydney or Canberra", None),
         ("VLMEvalKit", f"{'Canberra':>56}", "B"),
         ("VLMEvalKit", f"{'Canberra':>57}", None),
         ("VLMEvalKit", "The answer is A, or the answer is B, as people say here now", None),
-        ("VLMEvalKit", "A or B? The answer is B, as most people say here now", "B"),
-        ("VLMEvalKit", "I AM UNABLE TO say B", None),
+        ("VLMEvalKit", "I CAN'T PROCESS THIS FILE. say B", "B"),
     ],
 )
 def test_lenses_prefer_what_their_harness_prefers(name: str, text: str, expected: str | None) -> None:
@@ -198,11 +219,16 @@ def test_capitals_at_an_end_stand_alone(text: str, expected: str | None) -> None
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ANSWER: A, or B", "A"),
+        ("ANSWER: A, or B", None),
+        ("ANSWER: A, not B", "A"),
+        ("ANSWER: (A). But B", "A"),
+        ("ANSWER: (A but B", "B"),
+        ("ANSWER: AB", None),
+        ("Answer: $\\boxed{\\text{C}}$ as D", "C"),
         ("ANSWER: A. Later: ANSWER: C, not D", "C"),
         ("ANSWER: A and B", None),
         ("ANSWER: A, B", None),
-        ("答案：B 不是 A", "B"),
+        ("答案：B 不是 A", "A"),
         ("Answer none, but A", "A"),
     ],
 )
@@ -218,6 +244,15 @@ def test_texts_that_overlap_are_found_from_left_to_right() -> None:
     assert lens.read("It is new york city", LETTERS, options) == "B"
     assert lens.read("It is york city, new york", LETTERS, options) == "B"
     assert lens.read("It is new york, york city", LETTERS, options) == "A"
+
+
+def test_the_longest_of_texts_that_begin_alike_is_found() -> None:
+    """For lm-eval; of two that are alike the last counts, and one of nothing but marks spoils them all."""
+    lens = EXTRACTORS["lm-eval"]
+    assert lens.read("guilty of romance", LETTERS, ("Guilty", "Guilty of Romance", "x", "x")) == "B"
+    assert lens.read("x", LETTERS, ("Guilty", "Guilty of Romance", "x", "x")) == "D"
+    assert lens.read("guilty: C", LETTERS, ("Guilty", "...", "x", "x")) == "C"
+    assert lens.read("guilty : C", LETTERS, ("Guilty -", "z", "x", "x")) is None
 
 
 def test_longer_labels_are_tried_first() -> None:

@@ -80,6 +80,43 @@ Registry._load_from_files = Registry._load_from_subdirs = staticmethod(lambda *_
 app()
 """
 
+#: One step of training: a model that knows a few words, and draws them at random.
+TRL = """
+import json, torch
+from datasets import Dataset
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+from trl import GRPOConfig, GRPOTrainer
+from answerkey.adapters import reward
+
+torch.manual_seed(0)
+words = ["<pad>", "<end>", "<unknown>", "A", "B", "C", "Canberra"]
+model = Tokenizer(WordLevel({word: place for place, word in enumerate(words)}, unk_token="<unknown>"))
+model.pre_tokenizer = Whitespace()
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=model, pad_token="<pad>", eos_token="<end>")
+ids = {"bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 0}
+config = GPT2Config(vocab_size=len(words), n_positions=16, n_embd=8, n_layer=1, n_head=1, **ids)
+seen = []
+
+def watch(completions, choices, answer, options, **columns):
+    found = reward(completions=completions, choices=choices, answer=answer, options=options, **columns)
+    seen.extend(zip(completions, choices, answer, options, found))
+    return found
+
+question = {"prompt": "A", "choices": ["A", "B", "C"], "options": ["Sydney", "Canberra", "Perth"]}
+rows = Dataset.from_list([{**question, "answer": "ABC"[number % 3]} for number in range(12)])
+count = {"per_device_train_batch_size": 48, "num_generations": 4, "max_completion_length": 2, "max_steps": 1}
+quiet = {"report_to": [], "save_strategy": "no", "logging_steps": 1, "use_cpu": True}
+trainer = GRPOTrainer(
+    model=GPT2LMHeadModel(config), reward_funcs=[reward, watch], train_dataset=rows,
+    args=GRPOConfig(output_dir="out", **count, **quiet), processing_class=tokenizer,
+)
+trainer.train()
+json.dump([seen, trainer.state.log_history[0]["rewards/reward/mean"]], open("seen.json", "w"))
+"""
+
 
 def load_rows() -> list[dict[str, Any]]:
     """Return the replies of the corpus whose options have the labels A, B, …, each with a truth.
@@ -222,3 +259,14 @@ def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path:
     tool("lighteval", "-c", LIGHTEVAL, *words, "--output-dir", "out")
     (log,) = (tmp_path / "out").rglob("details_*.parquet")
     compare(log, "stated_answer")
+
+
+def test_trl_trains_with_the_reward(tool: Callable[..., str], tmp_path: Path) -> None:
+    """Every completion that it draws gets the reward that the reader's choice deserves."""
+    tool("lighteval", "-c", TRL)
+    seen, mean = json.loads((tmp_path / "seen.json").read_text())
+    found = [reward for *_, reward in seen]
+    choices = [read(text, labels, options).choice for text, labels, _, options, _ in seen]
+    assert found == [float(one == row[2]) for one, row in zip(choices, seen, strict=True)]
+    assert (len(seen), mean) == (48, pytest.approx(sum(found) / 48))
+    assert 0 < sum(found) < 48

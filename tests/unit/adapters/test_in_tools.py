@@ -80,6 +80,54 @@ Registry._load_from_files = Registry._load_from_subdirs = staticmethod(lambda *_
 app()
 """
 
+#: Prints what the scorer says of single replies, as JSON.
+INSPECT = """
+import asyncio, json
+from inspect_ai.model import ModelOutput
+from inspect_ai.scorer import Target
+from inspect_ai.solver import TaskState
+from answerkey.adapters import inspect_scorer
+
+def judge(text, target, listed, is_shuffled=False, **given):
+    output = ModelOutput.from_content("made", text)
+    state = TaskState("made", 1, 1, "?", [], choices=listed, output=output)
+    if is_shuffled:
+        state.choices[0].original_position, state.choices[1].original_position = 1, 0
+    try:
+        found = asyncio.run(inspect_scorer(**given)(state, Target(target)))
+    except ValueError as error:
+        return str(error)
+    return [found.value, found.answer, found.explanation, found.metadata]
+
+cities = ["Sydney", "Canberra"]
+print(json.dumps([
+    judge("It is Canberra.", "b", cities),
+    judge("Both.", "B", cities),
+    judge("The answer is (D).", "D", None, choices="ABCD"),
+    judge("B", ["A", "B"], cities),
+    judge("B", "B", None),
+    judge("B", "B", cities, is_shuffled=True),
+]))
+"""
+#: The same for the metric.
+LIGHTEVAL_DOCS = """
+import json
+from lighteval.models.model_output import ModelResponse
+from lighteval.tasks.requests import Doc
+from answerkey.adapters import lighteval_metric
+
+def measure(texts, choices, gold):
+    doc = Doc(query="?", choices=choices, gold_index=gold)
+    return lighteval_metric("mine").compute_sample(doc=doc, model_response=ModelResponse(text=texts))
+
+cities = ["Sydney", " Canberra", "Perth"]
+print(json.dumps([
+    measure(["It is Canberra."], cities, 1),
+    measure(["(B)", "(C)", "(A)", "?"], cities, [1, 2]),
+    measure(["The answer is (B)."], [" A", " B"], 1),
+    measure(["It is Canberra."], [" A", " B"], 1),
+]))
+"""
 #: One step of training: a model that knows a few words, and draws them at random.
 TRL = """
 import json, torch
@@ -229,6 +277,22 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     assert own.their_mean < sum(rows["their_score"]) / len(ROWS)
 
 
+def test_the_scorer_says_what_it_read_and_refuses_what_it_cannot_judge(tool: Callable[..., str]) -> None:
+    """A target of several letters, no choices, and a shuffle that rewrites completions are errors."""
+    right, several, listed, *errors = json.loads(tool("inspect", "-c", INSPECT))
+    told = {"validity_reason": None, "part": "option_text"}
+    assert right == ["C", "B", "It is Canberra.", {**told, "span": right[3]["span"]}]
+    assert several[:2] == ["I", None]
+    assert several[3]["validity_reason"] == "NOTHING_STATED"
+    assert listed[:2] == ["C", "D"]
+    messages = (
+        "the answer 'AB' is not one of the choices",
+        "letters for 1 to 26 options, not for 0",
+        "shuffle_choices",
+    )
+    assert [part in error for part, error in zip(messages, errors, strict=True)] == [True] * 3
+
+
 def test_lm_eval_evaluates_with_the_filter(tool: Callable[..., str], tmp_path: Path) -> None:
     """`lm-eval` with the page's task file."""
     (tmp_path / "capitals.yaml").write_text(take_block("yaml", "LmEvalFilter"))
@@ -259,6 +323,12 @@ def test_lighteval_evaluates_with_the_metric(tool: Callable[..., str], tmp_path:
     tool("lighteval", "-c", LIGHTEVAL, *words, "--output-dir", "out")
     (log,) = (tmp_path / "out").rglob("details_*.parquet")
     compare(log, "stated_answer")
+
+
+def test_the_metric_is_the_share_of_generations_that_are_right(tool: Callable[..., str]) -> None:
+    """Any of several golds is right; choices that are letters alone leave the options unknown."""
+    found = json.loads(tool("lighteval", "-c", LIGHTEVAL_DOCS).splitlines()[-1])
+    assert found == [{"mine": 1.0}, {"mine": 0.5}, {"mine": 1.0}, {"mine": 0.0}]
 
 
 def test_trl_trains_with_the_reward(tool: Callable[..., str], tmp_path: Path) -> None:

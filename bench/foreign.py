@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 WORK = HERE / ".work"
 ENVIRONMENTS = {
     "inspect": ("inspect-ai==0.3.285", "openai"),
-    "lighteval": ("lighteval==0.13.0", "torch==2.13.0", "xxhash<4"),
+    "lighteval": ("lighteval==0.13.0", "torch==2.13.0", "trl==1.16.0", "xxhash<4"),  # one torch for two
     "lm-eval": ("lm-eval==0.4.13",),
 }
 

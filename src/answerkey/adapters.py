@@ -12,7 +12,7 @@ from typing import Any
 
 from answerkey.reader import Reading, read, read_many
 
-__all__ = ["LmEvalFilter", "inspect_scorer", "lighteval_metric", "reward"]  # noqa: F822 - see `__getattr__`
+__all__ = ["LmEvalFilter", "lighteval_metric", "reward"]  # and `inspect_scorer`, which wants Inspect
 
 
 def reward(

@@ -58,11 +58,12 @@ def test_the_demo_runs_from_it(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_it_declares_its_commands_and_extras(wheel: Path) -> None:
-    """The command, the pytest plugin, and what is optional."""
+    """The command, the pytest plugin, Inspect's scorer, and what is optional."""
     (told,) = wheel.glob("answerkey-*.dist-info")
     points = (told / "entry_points.txt").read_text()
     assert "answerkey = answerkey.cli:main" in points
     assert "answerkey = answerkey.testing.pytest_plugin" in points
+    assert "[inspect_ai]\nanswerkey = answerkey.adapters:inspect_scorer\n" in points
     extras = {
         line.split(": ")[1]
         for line in (told / "METADATA").read_text().splitlines()

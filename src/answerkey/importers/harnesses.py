@@ -355,9 +355,11 @@ def _read_details(task: TaskRows, row: Json) -> list[Record]:
     asked = doc.text("query") or None
     if not asked and prompt and isinstance(prompt[-1]["content"], str):
         asked = prompt[-1]["content"]
-    # Choices that are labels themselves leave the options to the prompt.
+    # Choices that are labels themselves leave the options to the prompt. Single characters that neither count
+    # nor stand before the prompt's options are options: `Q`, `O`, `N`.
     texts, shown = ask.read_texts(doc.get("choices")) or (), prompts.find_shown(asked)
-    choices, options = ask.take_labels(texts), shown.options
+    is_shown = shown.choices == tuple(text.strip() for text in texts)
+    choices, options = ask.take_labels(texts, counting=not is_shown), shown.options
     if len(texts) < _FEWEST:
         choices = shown.choices
     elif choices is None:

@@ -227,6 +227,25 @@ def test_a_row_of_details_is_a_question_and_a_reply(desk: Desk) -> None:
     assert (found.kind, found.description.model) == ("lighteval", "org/model")
 
 
+@pytest.mark.parametrize(
+    ("query", "choices", "labels", "options"),
+    [
+        ("Which?", ["Q", "O"], ["A", "B"], ["Q", "O"]),
+        ("Which?\nA. Q\nB. O", ["Q", "O"], ["A", "B"], ["Q", "O"]),
+        ("Which?", ["A", "B"], ["A", "B"], None),
+        ("Which?", ["1", "2"], ["1", "2"], None),
+        ("Which?\nA. one\nB. two", ["A", "B"], ["A", "B"], ["one", "two"]),
+    ],
+)
+def test_single_characters_are_labels_where_they_count_or_are_shown(
+    desk: Desk, query: str, choices: list[str], labels: list[str], options: list[str] | None
+) -> None:
+    """Otherwise they are the options: of a question about letters, or of an amount."""
+    desk.bring(write(desk, [details(doc={"query": query, "choices": choices})]))
+    (row,) = desk.asked()
+    assert (row["choices"], row.get("options"), row["answer"]) == (labels, options, labels[1])
+
+
 def test_choices_by_log_probability_are_ranked(desk: Desk) -> None:
     """Texts of choices become options with letters."""
     said = {"text": [], "text_post_processed": [], "logprobs": [-3.0, -1.0]}

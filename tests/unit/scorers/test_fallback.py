@@ -162,7 +162,7 @@ def test_reply_names_a_choice_or_nothing(reply: str) -> None:
 def test_only_what_the_rule_cannot_read_is_asked_about() -> None:
     """VALID completions, refusals, replies without text, empty ones and failed calls are not asked about."""
     reader = Reader(lambda prompt: "B" if VAGUE in prompt else "NONE")
-    said = [
+    said: list[str | Completion] = [
         "The answer is B.",
         VAGUE,
         "It depends.",

@@ -9,6 +9,7 @@ import pytest
 
 from answerkey.reader import PART_REASONS, PARTS
 from answerkey.scorers.extraction import RULES
+from answerkey.scorers.fallback import PROMPT
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "extraction-rules.md"
 
@@ -19,3 +20,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "extraction-rules.md"
 def test_every_name_stands_on_the_page(name: str) -> None:
     """A rule, a part or a reason that the scores name is explained."""
     assert name in re.findall(r"`(\w+)`", PAGE.read_text(encoding="utf-8"))
+
+
+def test_prompt_of_a_fallback_stands_on_the_page() -> None:
+    """What a model is asked about a completion is documented word by word."""
+    assert f"```text\n{PROMPT}\n```" in PAGE.read_text(encoding="utf-8")

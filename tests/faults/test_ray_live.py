@@ -205,6 +205,29 @@ class Revoker:
         return "A"
 
 
+def test_a_fallback_reads_the_same_on_a_cluster(project: Path, cluster: dict[str, Any]) -> None:
+    """Scores and numbers are those of a run on one machine; each completion is asked about once."""
+    read = answer_by_hash(["A", "B", "NONE"])
+    say = answer_by_hash(["A", "B", "It depends on number ", "Either A or B "])
+
+    def answer(messages: Sequence[Mapping[str, object]]) -> str:
+        text = str(messages[0]["content"])
+        return f"{say(messages)}{text[9:]}" if text.startswith("question ") else read(messages)
+
+    words, environment = far(cluster)
+    with TestServer(answer) as server:
+        task = json.loads(json.dumps(TASK))
+        scorer = task["definition"]["scorers"][0]
+        scorer["extraction"] = {"rule": "stated_answer", "fallback": f"{server.url}#small"}
+        (project / "task.yaml").write_text(json.dumps(task))
+        code, said = run(project, f"{server.url}#m", "far", *words, **environment)
+        assert code == 0, said
+        assert SAMPLES < server.asked.total == len(server.asked.by_prompt)
+        assert run(project, f"{server.url}#m", "near")[0] == 0
+    assert read_tables(project / "far") == read_tables(project / "near")
+    assert b'"fallback"' in (project / "far" / "tasks" / "quiz" / "metrics.json").read_bytes()
+
+
 def test_a_run_goes_on_whoever_is_killed(project: Path, cluster: dict[str, Any]) -> None:
     """The main process, then a process that asks, then a node: nothing is paid twice but what was under way.
 

@@ -22,7 +22,7 @@ from answerkey.datasets.questions import read_option_cell
 from answerkey.errors import AnswerkeyError, DataError, SpecError
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
-from answerkey.scorers import ModelScorer, build_scores, try_action
+from answerkey.scorers import asks_model, build_scores, find_role, try_action
 from answerkey.solvers import SingleTurnSolver, find_column_field, require_known
 from answerkey.spec import ScoringStep, Specification, Task
 from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
@@ -351,7 +351,9 @@ def plan_templates(specification: Specification, samples: Samples) -> tuple[Plan
     `samples` are any rows of the dataset: only their columns matter.
     """
     dataset, task, solver = specification.dataset, specification.task, specification.task.solver
-    judges = {step.key for step in task.scoring if isinstance(step.scorer, ModelScorer)}
+    judges = {
+        step.key for step in task.scoring if asks_model(step.scorer) and find_role(step.scorer) == "judge"
+    }
     has_examples = isinstance(solver, SingleTurnSolver) and solver.examples is not None
     found = [
         PlannedTemplate(

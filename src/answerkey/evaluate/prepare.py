@@ -42,10 +42,11 @@ from answerkey.evaluate.choice_order import name_completions, order_dataset, ref
 from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, Model, ModelConfig, Price
 from answerkey.scorers import (
-    ModelScorer,
     StringEqualsMcqa,
+    asks_model,
     choose_audited,
     compile_templates,
+    find_role,
     reads_by_templates,
 )
 from answerkey.scorers.extraction import find_rule
@@ -57,7 +58,7 @@ from answerkey.solvers import (
     find_column,
     require_echo,
 )
-from answerkey.spec import DatasetSpec, Overrides, Specification, Task, load_feature
+from answerkey.spec import DatasetSpec, Overrides, ScoringStep, Specification, Task, load_feature
 from answerkey.spec import load_task as load_task_file
 from answerkey.types import Notice, Samples
 
@@ -208,14 +209,13 @@ class Prepared:
     def models(self) -> dict[str, Model]:
         """Every model that the task calls, by the purpose of its calls."""
         own = {} if self.model is None else {SOLVE: self.model}
-        return own | {name_purpose(key): model for key, model in self.judges.items()}
+        steps = [step for step in self.task.scoring if step.key in self.judges]
+        return own | {name_purpose(step): self.judges[step.key] for step in steps}
 
     @property
     def calls_models(self) -> bool:
         """Whether a model would be called; then all rows are checked before the first call."""
-        return self.model is not None or any(
-            isinstance(step.scorer, ModelScorer) for step in self.task.scoring
-        )
+        return self.model is not None or any(asks_model(step.scorer) for step in self.task.scoring)
 
     @property
     def num_calls(self) -> int:
@@ -452,9 +452,9 @@ def find_completions(
 SOLVE = "solve"
 
 
-def name_purpose(key: str) -> str:
+def name_purpose(step: ScoringStep) -> str:
     """Return the purpose of the calls of a scorer."""
-    return f"judge:{key}"
+    return f"{find_role(step.scorer)}:{step.key}"
 
 
 def open_judges(
@@ -464,7 +464,7 @@ def open_judges(
     opened: dict[str, Model] = {}
     errors: list[AnswerkeyError] = []
     for step in task.scoring:
-        if step.key not in judges or not isinstance(step.scorer, ModelScorer):
+        if step.key not in judges or not asks_model(step.scorer):
             continue
         from answerkey.models.model import open_model
 
@@ -472,7 +472,7 @@ def open_judges(
             model = open_model(judges[step.key])
             step.scorer.bind(model, key=step.key)
         except SpecError as error:
-            where = error.where or task.place("definition", "scorers", step.index, "model_key")
+            where = error.where or task.place(*step.model_path)
             errors.append(SpecError(error.code, error.message, where=where, hint=error.hint))
         else:
             opened[step.key] = model

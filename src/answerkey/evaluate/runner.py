@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -46,7 +47,7 @@ from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, Model, ModelConfig
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
-from answerkey.scorers import ModelScorer
+from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import (
     DatasetSpec,
@@ -367,7 +368,7 @@ def describe_task(prepared: Prepared) -> dict[str, Any]:
                 "purpose": step.purpose,
                 "display_name": step.display_name,
                 "validity": "completion_validity" in (step.scorer.metadata_names or ()),
-                **({"model": _describe_model(judge)} if (judge := prepared.judges.get(step.key)) else {}),
+                **_describe_judge(step.scorer, prepared.judges.get(step.key)),
             }
             for step in task.scoring
         ],
@@ -387,6 +388,16 @@ def _describe_model(model: Model | None) -> dict[str, object] | None:
     return {"name": model.name, "simulated": model.is_simulated} | (
         {"identity": identity} if identity else {}
     )
+
+
+def _describe_judge(scorer: Scorer, model: Model | None) -> dict[str, object]:
+    """Return what is said of the model that a scorer asks; a fallback is asked by a prompt of ours."""
+    if model is None:
+        return {}
+    if find_role(scorer) == "judge":
+        return {"model": _describe_model(model)}
+    prompt = hashlib.sha256(str(getattr(scorer, "model_prompt", "")).encode()).hexdigest()
+    return {"model": {**(_describe_model(model) or {}), "role": find_role(scorer), "prompt": prompt}}
 
 
 def describe_sources(prepared: Prepared) -> dict[str, Any]:
@@ -534,8 +545,9 @@ class PlannedTask:
 
     Tokens are estimated by characters; `completion_tokens` is the most that `max_tokens` allows, None without
     such a limit. `cost` in USD is None when it is not known, and 0 for a built-in model. A judge's prompts
-    depend on completions, so only its calls are counted, in `judge_calls`. `prompts` are the samples in every
-    order, trial and repetition.
+    depend on completions, so only its calls are counted, in `judge_calls`; `fallback_calls` are at most so
+    many: recorded completions that the rule cannot read, or all that a model is yet to write. `prompts` are
+    the samples in every order, trial and repetition.
     """
 
     key: str
@@ -548,6 +560,7 @@ class PlannedTask:
     cost: float | None
     first_prompt: Messages | None
     judge_calls: int = 0
+    fallback_calls: int = 0
     prompts: int = 0
 
 
@@ -606,7 +619,7 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
         limit = 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
         most = None if limit is None else limit * calls
         cost = None if price is None or most is None else charge(price, prompt_tokens, most)
-    judges = sum(isinstance(step.scorer, ModelScorer) for step in prepared.task.scoring)
+    roles = [find_role(step.scorer) for step in prepared.task.scoring if asks_model(step.scorer)]
     return PlannedTask(
         key=prepared.key,
         model=model.name if model else None,
@@ -618,8 +631,25 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
         completion_tokens=most,
         cost=cost,
         first_prompt=first,
-        judge_calls=prepared.num_calls * judges * num_runs,
+        judge_calls=prepared.num_calls * roles.count("judge") * num_runs,
+        fallback_calls=_count_unread(prepared) if "fallback" in roles else 0,
     )
+
+
+def _count_unread(prepared: Prepared) -> int:
+    """Return how many completions fallbacks would be asked about: all of those that are not there yet."""
+    size, steps = prepared.task.num_trials, prepared.task.scoring
+    scorers = [one for step in steps if isinstance(one := step.scorer, StringEqualsMcqa) and one.model_key]
+    if prepared.recorded is None:
+        return prepared.num_calls * len(scorers) * prepared.specification.num_runs
+    found = 0
+    for shard in prepared.shards():
+        asked = shard.samples.load(prepared.columns)
+        said = prepared.recorded.slice(shard.offset, len(asked)).read(asked)
+        wrong = [row * size + trial for row in shard.failed for trial in range(size)]
+        scores = [score_rows(one, asked.repeat(size), said, wrong) for one in scorers]
+        found += sum(len(find_unread(one)) for one in scores)
+    return found
 
 
 def _build_prompts(prepared: Prepared) -> Iterator[list[Messages]]:

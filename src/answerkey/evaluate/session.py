@@ -35,7 +35,7 @@ from answerkey.models.config import Model, Price
 from answerkey.models.model import LiveModel, SnippetModel
 from answerkey.runs import RunWriter
 from answerkey.runs.journal import Journal, JournalCall
-from answerkey.scorers import ModelScorer
+from answerkey.scorers import asks_model
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import Completion, Completions, CompletionStatus, Notice, ScoreStatus, Validity
@@ -431,8 +431,8 @@ class Session:
             steps = []
             for step in prepared.task.scoring:
                 scorer = step.scorer
-                if step.key in prepared.judges and isinstance(scorer, ModelScorer):
-                    scorer = scorer.bind(self._models[prepared.key, name_purpose(step.key)], key=step.key)
+                if step.key in prepared.judges and asks_model(scorer):
+                    scorer = scorer.bind(self._models[prepared.key, name_purpose(step)], key=step.key)
                     if hasattr(scorer, "close"):
                         self.stack.callback(scorer.close)
                 steps.append(replace(step, scorer=scorer))
@@ -516,6 +516,13 @@ def open_session(
         listener = listener or NobodyLooks()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)
+        for one in tasks:
+            most = one.num_calls * one.specification.num_runs
+            about = f"completions of `{one.key}` in which no choice is read, at most {most:,}"
+            for fallback in (
+                named for purpose, named in one.models.items() if purpose.startswith("fallback:")
+            ):
+                listener.say(f"fallback: `{fallback.name}` is asked about {about}")
         max_open, notices = (None, []) if actors is not None else _fit_connections(tasks)
         for notice in notices:
             listener.warn(notice)
@@ -558,7 +565,7 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
         for purpose in (purpose for purpose, model in one.models.items() if isinstance(model, Journaled)):
             size = _count_continuations(one) if purpose == SOLVE else 1
             left += one.num_calls * size * one.specification.num_runs
-            is_exact &= purpose == SOLVE  # a judge is not asked about every sample
+            is_exact &= purpose == SOLVE  # a judge or a fallback is not asked about every sample
     listener.say(f"calls: {known:,} known, {'' if is_exact else 'at most '}{max(0, left):,} left")
 
 

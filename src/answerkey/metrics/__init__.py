@@ -8,6 +8,7 @@ from answerkey.metrics.intervals import average_counts, wilson
 from answerkey.metrics.measure import Design, KeyedMetric, find_scale, finish_metric, measure_metrics
 from answerkey.metrics.moments import Mean
 from answerkey.metrics.task_counts import (
+    MODEL_CALL_FAILED,
     STOPPED_EARLY,
     count_shard,
     find_category_column,
@@ -29,6 +30,7 @@ from answerkey.types import Registry
 
 __all__ = [
     "METRICS",
+    "MODEL_CALL_FAILED",
     "STOPPED_EARLY",
     "UNBIASED",
     "WITH_K",

@@ -15,6 +15,7 @@ The counts of a task are a plain mapping that JSON can hold, called its `tally` 
     failures            scorer key → reason → count, first example, of every scorer; see `_find_failures`
     unscored            how many samples some scorer could not score: FAILED by at least one
     readings            some completions read by every extraction rule: n, rule → correct, invalid
+    fallback            only where a scorer has one: scorer key → see `_count_fallback`
     theirs              only where another tool has judged the completions, too: see `_compare_verdicts`
     trials              only under trials: num_trials, and the counts of trials
     orders              only under orders of options: the counts of all rows; left_in_place: how many samples
@@ -54,8 +55,10 @@ NO_CATEGORY = "(none)"
 EXAMPLE_CHARACTERS = 200
 #: Why a row has no score that was left out because the first ones all failed in the same way.
 STOPPED_EARLY = "STOPPED_EARLY"
-#: What is no failure of the scorer itself: a judge that gave no reply, a row that was left out.
-NOT_SCORING = frozenset(["JUDGE_CALL_FAILED", STOPPED_EARLY])
+#: Why a sample has no score where the call to a judge or a fallback failed.
+MODEL_CALL_FAILED = frozenset(["JUDGE_CALL_FAILED", "FALLBACK_CALL_FAILED"])
+#: What is no failure of the scorer itself: a model that gave no reply, a row that was left out.
+NOT_SCORING = MODEL_CALL_FAILED | {STOPPED_EARLY}
 #: Why we and another tool differ where our scorer found the completion VALID.
 READ_ALIKE, READ_ANOTHER, READ_NOTHING = "READ_ALIKE", "READ_ANOTHER", "THEY_READ_NOTHING"
 
@@ -99,6 +102,8 @@ def count_shard(
     counts["unscored"] = (
         find_owners(samples).filter(pl.select(pl.any_horizontal(is_failed)).to_series()).n_unique()
     )
+    found = {key: _count_fallback(one) for key, one in verdicts.items()}
+    counts["fallback"] = {key: one for key, one in found.items() if one}
     counts["theirs"] = _compare_verdicts(samples.ids, completions, scores)
     if completions is None or (num_trials == 1 and samples.orders is None):
         return counts
@@ -259,6 +264,33 @@ def _count_categories(samples: Samples, scores: Scores, category: str) -> dict[s
     return sort_keys(merge_parts(found))
 
 
+def _count_fallback(scores: Scores) -> dict[str, int]:
+    """Return what a fallback adds to a scorer, of rows that count; empty where the scorer has none.
+
+    n, right, invalid   completions, with what the fallback read
+    asked               completions that it was asked about
+    named, correct      those in which it named a choice, and the right one
+    failed              calls to it that failed, of all rows
+    """
+    said, failed = scores.column("fallback_text"), scores.column("fallback_error")
+    if said is None or failed is None:
+        return {}
+    table = pl.DataFrame(
+        [
+            _read_text(scores, "extraction_rule").str.ends_with("/fallback").alias("named"),
+            pl.Series("right", scores.column("is_correct"), pl.Float64) == 1,
+            _read_text(scores, "predicted_choice").is_null().alias("invalid"),
+            said.is_not_null().alias("asked"),
+        ]
+    ).filter(scores.counted())
+    counted = table.select(
+        pl.len().alias("n"),
+        pl.col("right", "invalid", "asked", "named").sum(),
+        (pl.col("named") & pl.col("right")).sum().alias("correct"),
+    )
+    return {**counted.row(0, named=True), "failed": len(failed) - failed.null_count()}
+
+
 def _find_failures(
     ids: pl.Series, verdicts: Mapping[str, Scores], completions: Completions | None
 ) -> dict[str, dict[str, Any]]:
@@ -404,6 +436,8 @@ def merge_counts(shards: Sequence[Mapping[str, Any]]) -> TaskCounts:
     columns = [shard["category_column"] for shard in shards]
     merged["category_column"] = next((column for column in columns if column is not None), None)
     merged |= {name: sort_keys(merged[name]) for name in _SORTED}
+    if not merged.get("fallback"):
+        merged.pop("fallback", None)
     if not merged.get("theirs"):
         merged.pop("theirs", None)
     else:

@@ -892,8 +892,8 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
 def _eliminate(scan: Scan, findings: Findings) -> Decision | None:
     """Return the only choice that is not excluded, if all others are."""
     left = [choice for choice in scan.labels.choices if choice not in findings.excluded]
-    # Of two choices, that one is wrong does not say that the other is right.
-    if len(left) != 1 or len(findings.excluded) == 1 or scan.units.size > _MOST_ELIMINATED:
+    # Of two choices, that one is wrong does not say that the other is right; of one, there is no other.
+    if len(left) != 1 or len(findings.excluded) <= 1 or scan.units.size > _MOST_ELIMINATED:
         return None
     places = findings.excluded.values()
     return Decision(left[0], None, "elimination", min(places), max(places) + 1)

@@ -26,7 +26,7 @@ from answerkey.text import (
     show_place,
     wrap,
 )
-from answerkey.types import THEIR_SCHEMA, Completion, Completions, Samples, ScoreStatus
+from answerkey.types import THEIR_SCHEMA, Completion, Completions, Samples, Score, ScoreStatus
 
 #: So many ids are read together, and so many are searched for one that is meant.
 READ_IDS, SEARCHED_IDS = 500_000, 20_000
@@ -134,7 +134,8 @@ def _find_why(
     scorer: Scorer, samples: Samples, completion: Completion, score: Mapping[str, Any]
 ) -> str | None:
     """Return why the verdict is so: the row's own error, or the rule that `judge` followed."""
-    said: str | None = score["metadata"].get("judge_error")
+    metadata = score["metadata"]
+    said: str | None = metadata.get("judge_error") or metadata.get("fallback_error")
     if score["status"] == ScoreStatus.FAILED.value:
         problems, _ = scorer.check_rows(samples)
         return problems[0].error.message if problems else said
@@ -142,7 +143,9 @@ def _find_why(
         return said
     if not isinstance(scorer, StringEqualsMcqa):
         return None
-    choices, truth = score["metadata"]["choices"], score["metadata"]["ground_truth_choice"]
+    choices, truth = metadata["choices"], metadata["ground_truth_choice"]
+    if scorer.model_key is not None:  # what a model read is not read again
+        return explain_verdict(completion, choices, Score(ScoreStatus.SCORED, metadata=metadata))
     told = scorer.option_texts(samples)
     options = None if told is None else told.to_list()[0]
     return explain_verdict(completion, choices, judge(completion, choices, truth, scorer.extraction, options))

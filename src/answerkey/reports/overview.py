@@ -28,7 +28,13 @@ from answerkey.reports.explain import count_trials
 from answerkey.reports.view import count_rows, find_cause, label_metric, measure_seconds, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
-from answerkey.run_audit.text import describe_counted, describe_whole, list_readings, say_unfit
+from answerkey.run_audit.text import (
+    describe_counted,
+    describe_whole,
+    list_readings,
+    say_fallbacks,
+    say_unfit,
+)
 from answerkey.runs import Run, Table, TaskRun, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities
 from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share
@@ -292,9 +298,12 @@ def name_dataset(task: TaskRun) -> str:
 def _name_scorer(task: TaskRun, key: str) -> str:
     """Return what a scorer is called, and who judges for it."""
     scorers: Sequence[Mapping[str, Any]] = task.manifest.get("scorers") or []
-    judge = next((one["model"]["name"] for one in scorers if one["key"] == key and one.get("model")), None)
+    model = next((one["model"] for one in scorers if one["key"] == key and one.get("model")), None)
     name = name_scorer(task, key)
-    return f"{name}, judged by {judge}" if judge else name
+    if model is None:
+        return name
+    how = "with the fallback" if model.get("role") == "fallback" else "judged by"
+    return f"{name}, {how} {model['name']}"
 
 
 # ── the number that a reader wants first ────────────────────────────────────────────────────────────────────
@@ -357,7 +366,7 @@ def _describe_headline(
         "chance": chance,
         "above_chance": None if value is None or chance is None else correct_for_chance(value, chance),
         "baseline": baseline,
-        "sentence": f"{said}.",
+        "sentence": " ".join([f"{said}.", *say_fallbacks(task)]),
     }
 
 

@@ -101,7 +101,7 @@ def draw_plan(plan: DryRun) -> list[Line]:
 
 
 def _list_facts(task: PlannedTask) -> list[tuple[str, str]]:
-    prompts, tokens, judged = "", f"at most {task.completion_tokens}", ""
+    prompts, tokens, judged, read = "", f"at most {task.completion_tokens}", "", ""
     if task.model and task.prompts != task.samples:
         each = f"{task.prompts / max(task.samples, 1):.4g} for each sample (orders and trials)"
         prompts = f"{task.prompts}: {each}"
@@ -112,6 +112,8 @@ def _list_facts(task: PlannedTask) -> list[tuple[str, str]]:
     )
     if task.judge_calls:
         judged = f"about {task.judge_calls} calls more; tokens and cost are not in the above"
+    if task.fallback_calls:
+        read = f"at most {task.fallback_calls} calls more; tokens and cost are not in the above"
     return [
         ("model", task.model or "none: completions are recorded"),
         ("samples", str(task.samples)),
@@ -121,13 +123,14 @@ def _list_facts(task: PlannedTask) -> list[tuple[str, str]]:
         ("completion tokens", tokens),
         ("cost", cost),
         ("judge", judged),
+        ("fallback", read),
     ]
 
 
 def describe_plan(plan: DryRun) -> dict[str, Any]:
     """Return what `run --dry-run --json` prints below `dry_run`."""
-    names = ["key", "model", "samples", "prompts", "calls", "cached", "judge_calls", "prompt_tokens"]
-    names += ["completion_tokens", "cost"]
+    names = ["key", "model", "samples", "prompts", "calls", "cached", "judge_calls", "fallback_calls"]
+    names += ["prompt_tokens", "completion_tokens", "cost"]
     return {
         "tasks": [
             {name: getattr(task, name) for name in names}

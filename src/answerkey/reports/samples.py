@@ -44,7 +44,6 @@ from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reports.explain import count_trials, iterate_ids
-from answerkey.run_audit.audit import name_rule
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities
@@ -558,17 +557,17 @@ def read_rows(
     nothing = [None] * len(known)
     own = [nothing if (one := known.column(name)) is None else one.to_list() for name in names]
     columns = (passages.texts, passages.choices, passages.options, known.counted().to_list(), *own)
-    own_name = name_rule(scorer)
+    own_name = scorer.rule_name
     # What is not told of the options is the same for many samples, and read once.
     others = {
         name: scorer.options is not None and find_rule(name).reads_options
         for name in RULE_NAMES
-        if name != scorer.extraction
+        if name != own_name
     }
     extractors = EXTRACTORS if with_extractors else {}
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
         text, labels, options, is_counted, predicted, truth, rule, span = row
-        at = find_first(own_name, text) if span is None else (span[0], span[1])
+        at = find_first(rule, text) if span is None else (span[0], span[1])
         readings = [(own_name, "own", predicted, (rule or "").partition("/")[2] or None, at)]
         for name, is_told in others.items():
             readings.append((name, "rule", *_read_by_rule(name, text, labels, options if is_told else None)))
@@ -812,7 +811,14 @@ def _explain(scorer: Scorer, score: Plain, completion: Completion | None) -> str
         share = "" if confidence is None else f" (probability {confidence:.3f})"
         relation = "is" if predicted == truth else "is not"
         return f"the likeliest choice is {predicted!r}{share}, which {relation} the ground truth {truth!r}"
-    return next((str(metadata[name]) for name in ("judge_error", "reasoning") if metadata.get(name)), None)
+    return next(
+        (
+            str(metadata[name])
+            for name in ("judge_error", "fallback_error", "reasoning")
+            if metadata.get(name)
+        ),
+        None,
+    )
 
 
 def cut(text: str | None) -> str | None:

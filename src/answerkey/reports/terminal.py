@@ -95,6 +95,11 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
 
             lines += draw_readings(run.tasks[task["key"]], width, digits) if is_complete else []
             lines += draw_imported_verdicts(run.tasks[task["key"]], width, digits, with_shares=is_complete)
+        if task.get("fallback") and is_complete:
+            from answerkey.run_audit.text import say_fallbacks
+
+            for sentence in say_fallbacks(run.tasks[task["key"]], digits):
+                lines += [BLANK, *draw_text(sentence, width)]
         lines += _draw_calls(task["calls"], width) if task["calls"] else []
     if not view["tasks"]:
         lines += [BLANK, line("  No task of this run is finished.")]
@@ -133,6 +138,7 @@ def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line
         column = f", column {completions['column']}" if completions.get("column") else ""
         facts.append(("completions", f"{said}{column}"))
     facts += [("judge", judge) for judge in task["judges"]]
+    facts += [("fallback", model) for model in task["fallbacks"]]
     label = dataset.get("display_name") or dataset.get("key") or "in memory"
     file = shorten_path(dataset["file"]) if dataset.get("file") else ""
     used = task["counts"]["samples"]
@@ -426,7 +432,7 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
     lines: list[Line] = []
     for purpose, one in calls.items():
         kind, _, key = purpose.partition(":")
-        title = f"Calls of the judge {key}" if kind == "judge" else "Calls"
+        title = f"Calls of the {kind} {key}" if key else "Calls"
         made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
         facts: list[tuple[str, Cell]] = [
             ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),

@@ -17,7 +17,7 @@ import polars as pl
 
 from answerkey.datasets.storage import is_stored
 from answerkey.errors import RunError, suggest
-from answerkey.metrics import STOPPED_EARLY, average_counts, wilson
+from answerkey.metrics import MODEL_CALL_FAILED, STOPPED_EARLY, average_counts, wilson
 from answerkey.runs import Run, TaskRun, find_place, is_run, list_places, load_run, name_answerer
 from answerkey.text import (
     Line,
@@ -34,8 +34,6 @@ from answerkey.text import (
 )
 from answerkey.types import MetricValue, ScoreStatus
 
-#: Why a sample has no score where the call to a judge failed.
-JUDGE_CALL_FAILED = "JUDGE_CALL_FAILED"
 #: Metrics about the order of the options, which have a table of their own.
 ORDER_TYPES = {"choice_order", "pride"}
 #: So many samples without a score are named for each reason, and so many rows read together to find them.
@@ -78,6 +76,10 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
         totals["readings"] = {**counted, "drawn_from": total}
     repeats = {name: task.manifest.get(name) for name in ("trials", "choice_order", "variant")}
     repeats["repeatability"] = task.repeatability
+    if totals.get("fallback"):
+        from answerkey.run_audit.text import describe_fallbacks
+
+        repeats["fallback"] = describe_fallbacks(task)
     return {
         "key": task.key,
         **{name: task.manifest.get(name) for name in ("display_name", "model", "dataset", "completions")},
@@ -120,7 +122,8 @@ def _view_task(task: TaskRun, metrics: Sequence[Mapping[str, Any]]) -> dict[str,
         ],
         "answerer": name_answerer(task.manifest),
         "scorer_names": list_scorer_names(task),
-        "judges": list_judges(task.manifest),
+        "judges": list_judges(task.manifest, "judge"),
+        "fallbacks": list_judges(task.manifest, "fallback"),
         "config": task.manifest.get("config") or {},
         "fingerprints": {
             name: (task.manifest.get(name) or {}).get("fingerprint") for name in ("task", "dataset")
@@ -206,11 +209,20 @@ def find_cause(task: TaskRun) -> str:
     """Return why a task is not complete: completions or scores that are missing, judges without an answer."""
     counts, failures = task.counts, task.totals.get("failures") or {}
     samples, unscored = format_count(counts["samples"], "sample"), task.totals.get("unscored", 0)
-    unjudged = sum(reasons.get(JUDGE_CALL_FAILED, {}).get("count", 0) for reasons in failures.values())
+    missing = {
+        why: sum(reasons.get(why, {}).get("count", 0) for reasons in failures.values())
+        for why in sorted(MODEL_CALL_FAILED, reverse=True)
+    }
+    unjudged = sum(missing.values())
     if counts["errors"] and not (unjudged and "ERROR" not in task.totals["completion_statuses"]):
         return f"{counts['errors']} of {samples} got no completion"
     if unjudged:
-        return f"{format_count(unjudged, 'call')} to a judge failed"
+        calls = [
+            f"{format_count(count, 'call')} to a {why.partition('_')[0].lower()}"
+            for why, count in missing.items()
+            if count
+        ]
+        return f"{' and '.join(calls)} failed"
     if not unscored:
         return "the rest of the run is not complete"
     if stopped := _find_stopped(task):
@@ -237,7 +249,7 @@ def _find_stopped(task: TaskRun) -> tuple[str, str, int] | None:
 def _lacks_calls(task: TaskRun) -> bool:
     """Return whether a call of the task has failed, to its model or to a judge."""
     failures = (task.totals.get("failures") or {}).values()
-    return bool(task.counts["errors"]) or any(JUDGE_CALL_FAILED in reasons for reasons in failures)
+    return bool(task.counts["errors"]) or any(MODEL_CALL_FAILED.intersection(reasons) for reasons in failures)
 
 
 def _can_go_on(run: Run) -> bool:
@@ -259,10 +271,12 @@ def _can_go_on(run: Run) -> bool:
 # ------------------------------------------------------------------------------ names and single facts
 
 
-def list_judges(entry: Mapping[str, Any]) -> list[str]:
-    """Return the names of the models that scorers ask, each once."""
+def list_judges(entry: Mapping[str, Any], role: str | None = None) -> list[str]:
+    """Return the names of the models that scorers ask, in this role if one is given, each once."""
     scorers: Sequence[Mapping[str, Any]] = entry.get("scorers") or []
-    return list(dict.fromkeys(str(one["model"]["name"]) for one in scorers if one.get("model")))
+    models = [one["model"] for one in scorers if one.get("model")]
+    asked = [str(one["name"]) for one in models if role in {None, one.get("role", "judge")}]
+    return list(dict.fromkeys(asked))
 
 
 def list_scorer_names(task: TaskRun) -> dict[str, str]:

@@ -173,7 +173,7 @@ def _audit_task(
         parts.append(one)
         progress("audit", sum(each["samples"] for each in parts), samples)
     part = merge_audit_parts(parts)
-    rule, reading = name_rule(scorer) if scorer else None, part if scorer else {}
+    rule, reading = scorer.rule_name if scorer else None, part if scorer else {}
     reasons = [
         ReasonCounts(reason, one["count"], one["stated"], one["right"], *one["example"][0])
         for reason, one in reading.get("reasons", {}).items()
@@ -215,11 +215,6 @@ def _audit_task(
         drawn_from=None if audited is None else len(reopened),
     )
     return replace(found, findings=tuple(find_run_findings(found, part)))
-
-
-def name_rule(scorer: StringEqualsMcqa) -> str:
-    """Return what the scorer's rule is called."""
-    return scorer.extraction if isinstance(scorer.extraction, str) else "pattern"
 
 
 def _list_readers(part: Part, rule: str) -> tuple[ReaderCounts, ...]:
@@ -298,14 +293,14 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     }
     if scorer is None:
         return part
-    others = [name for name in (*RULE_NAMES, *EXTRACTORS) if name != scorer.extraction]
+    others = [name for name in (*RULE_NAMES, *EXTRACTORS) if name != scorer.rule_name]
     read = reread(list_passages(scorer, asked, said, verdicts), others)
     own, truths = (
         pl.Series([None] * len(verdicts), dtype=pl.String) if found is None else found.cast(pl.String)
         for found in (verdicts.column("predicted_choice"), verdicts.column("ground_truth_choice"))
     )
     table = pl.DataFrame([asked.ids.alias("id"), truths.alias("truth"), own.alias(OWN), *read.values()])
-    rules = {name: OWN if name == scorer.extraction else name for name in RULE_NAMES}
+    rules = {name: OWN if name == scorer.rule_name else name for name in RULE_NAMES}
     first, stated = pl.col(rules[FIRST]), pl.col(rules[STATED])
     differ = [pl.col(name).ne_missing(first) for name in rules.values()]
     disagree = table.filter(first != stated)

@@ -83,7 +83,62 @@ def list_readings(task: TaskRun, audit: TaskAudit) -> list[dict[str, Any]]:
     own, metric = describe_reading(describe_whole(task, found[0]["name"]).readers[0]), task.main_metric
     if metric is not None and metric.value is not None and task.is_accuracy(metric):
         own |= {"value": metric.value, "interval": metric.interval}
-    return [own, *found[1:]]
+    name = str(found[0]["name"]).partition("/")[0]
+    bare = _count_with_fallback(task, str(task.main_scorer), name)[1:]
+    return [
+        own,
+        *map(describe_reading, bare),
+        *(one for one in found[1:] if not bare or one["name"] != name),
+    ]
+
+
+def _count_with_fallback(task: TaskRun, key: str, rule: str) -> list[ReaderCounts]:
+    """Return what a scorer reads of all completions with its fallback, and without; empty if it has none."""
+    one: Mapping[str, int] | None = (task.totals.get("fallback") or {}).get(key)
+    if one is None:
+        return []
+    n, samples = one["n"], min(one["n"], task.counts["samples"])
+    right, invalid = one["right"] - one["correct"], one["invalid"] + one["named"]
+    return [
+        ReaderCounts(rule, "own", n, one["right"], one["invalid"], samples),
+        ReaderCounts(rule, "rule", n, right, invalid, samples),
+    ]
+
+
+def describe_fallbacks(task: TaskRun) -> dict[str, dict[str, Any]]:
+    """Return, by scorer, what a fallback was asked and read, and the accuracy with and without it."""
+    described: dict[str, dict[str, Any]] = {}
+    scorers: Sequence[Mapping[str, Any]] = task.manifest.get("scorers") or []
+    models = {one["key"]: (one.get("model") or {}).get("name") for one in scorers}
+    for key, one in (task.totals.get("fallback") or {}).items():
+        readers = zip(("with_it", "without_it"), _count_with_fallback(task, key, ""), strict=True)
+        described[key] = {
+            "model": models.get(key),
+            **{name: one[name] for name in ("n", "asked", "named", "correct", "failed")},
+            "share": one["asked"] / one["n"] if one["n"] else None,
+            "accuracy": one["correct"] / one["named"] if one["named"] else None,
+            **{
+                name: {"accuracy": each.accuracy, "interval": each.interval, "invalid": each.invalid}
+                for name, each in readers
+            },
+        }
+    return described
+
+
+def say_fallbacks(task: TaskRun, digits: int | None = None) -> list[str]:
+    """Return a sentence for each fallback: its share, its accuracy, the numbers with and without it."""
+    sentences = []
+    for one in (each for each in describe_fallbacks(task).values() if each["n"]):
+        share = format_percent(one["share"], digits)
+        asked = f"{one['asked']:,} of {format_count(one['n'], 'completion')} ({share})"
+        right = f" ({format_percent(one['accuracy'], digits)})" if one["named"] else ""
+        named = f"named a choice in {one['named']:,}, the right one in {one['correct']:,}{right}"
+        both = [format_percent(one[name]["accuracy"], digits) for name in ("with_it", "without_it")]
+        sentences.append(
+            f"Fallback {one['model']}: asked about {asked}, it {named}."
+            f" Accuracy is {both[0]} with it and {both[1]} without it."
+        )
+    return sentences
 
 
 def describe_whole(task: TaskRun, rule: str) -> TaskAudit:

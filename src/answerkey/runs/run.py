@@ -192,6 +192,9 @@ _TALLY = {
     "failures?": {"*": _REASONS},
     "unscored?": "a count",
     "readings?": _check_readings,
+    "fallback?": {
+        "*": dict.fromkeys(("n", "right", "invalid", "asked", "named", "correct", "failed"), "a count")
+    },
     "trials?": {"num_trials": "a count above 0", "counts": _COUNTS},
     "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
 }

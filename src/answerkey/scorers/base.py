@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 import polars as pl
 
@@ -17,10 +17,12 @@ from answerkey.types import (
     EMPTY_STRUCT_FIELD,
     LATER_NAMES,
     PRIOR_SCHEMA,
+    Completion,
     Completions,
     CompletionStatus,
     Known,
     Notice,
+    Question,
     Samples,
     Scores,
     ScoreStatus,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Why a sample without a completion has no score: the call failed.
 CALL_FAILED = "CALL_FAILED"
+#: What a model does for a scorer: it gives the score, or reads what an extraction rule could not.
+ModelRole = Literal["judge", "fallback"]
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class Scorer(ABC):
 
 @runtime_checkable
 class ModelScorer(Protocol):
-    """A scorer that asks a model of its own, the one that `model_key` names."""
+    """A scorer that may ask a model of its own, the one that `model_key` names; `asks_model` tells."""
 
     @property
     def model_key(self) -> str:
@@ -119,6 +123,30 @@ class ModelScorer(Protocol):
 
     def bind(self, model: Model, *, key: str) -> Scorer:
         """Return the scorer that asks this model; `key` is the scorer's own, for the purpose of its calls."""
+
+
+def asks_model(scorer: object) -> TypeGuard[ModelScorer]:
+    """Say whether a scorer asks a model; where that is optional, `model_key` may be None."""
+    return isinstance(scorer, ModelScorer) and scorer.model_key is not None
+
+
+def find_role(scorer: object) -> ModelRole:
+    """Return what the model of a scorer does for it, which also begins the purpose of its calls."""
+    role: ModelRole = getattr(scorer, "model_role", "judge")
+    return role
+
+
+def call_model(
+    model: Model, questions: Sequence[Question], *, trial: int, purpose: str
+) -> Sequence[Completion]:
+    """Return what a model of a scorer says; the calls of a live one are kept under their purpose."""
+    from answerkey.models.model import LiveModel, SnippetModel
+
+    if not questions:
+        return []
+    if isinstance(model, LiveModel | SnippetModel):
+        return model.answer(questions, trial=trial, purpose=purpose)
+    return model.answer(questions)
 
 
 def compile_templates(scorer: Scorer) -> tuple[dict[str, Template], list[tuple[str, SpecError]]]:
@@ -374,7 +402,8 @@ ORDER_FIELDS: dict[str, pl.DataType] = {
 
 def score_rows(scorer: Scorer, samples: Samples, completions: Completions, failed: Sequence[int]) -> Scores:
     """Return a scorer's verdicts with these rows FAILED; nobody is asked about a row that is."""
-    if not failed or not isinstance(scorer, ModelScorer):
+    is_asking = asks_model(scorer)
+    if not failed or not is_asking:
         return note_orders(scorer.score(samples, completions).fail(failed, BAD_ROW), samples)
     left_out = set(failed)
     rows = [row for row in range(len(samples)) if row not in left_out]

@@ -360,8 +360,16 @@ RULES: dict[str, ExtractionRule] = {
 def find_rule(extraction: object) -> ExtractionRule:
     """Return the rule with this name or pattern, or raise a SpecError that names those there are.
 
-    A pattern is a regular expression with exactly one group.
+    A pattern is a regular expression with exactly one group. A `fallback` beside them is no part of the rule.
     """
+    written = extraction
+    if isinstance(extraction, Mapping) and "fallback" in extraction:
+        if not isinstance(extraction["fallback"], str) or not extraction["fallback"].strip():
+            message = f"`fallback` must name a model, not {extraction['fallback']!r}"
+            raise SpecError("E108", message, hint="leave it out to ask none")
+        extraction = {name: value for name, value in extraction.items() if name != "fallback"}
+    if isinstance(extraction, Mapping) and set(extraction) == {"rule"}:
+        extraction = extraction["rule"]
     if isinstance(extraction, str) and extraction in RULES:
         return RULES[extraction]
     if isinstance(extraction, Mapping) and set(extraction) == {"pattern"}:
@@ -380,6 +388,9 @@ def find_rule(extraction: object) -> ExtractionRule:
         read, read_all = partial(_read_pattern, pattern=pattern), partial(_read_patterns, pattern=pattern)
         return ExtractionRule("pattern", read, read_all, has_parts=True)
     near = suggest(extraction, RULES) if isinstance(extraction, str) else None
-    known = f"extraction rules: {listing(RULES)}, and `{{pattern: …}}` with a regular expression"
-    message = f"unknown extraction rule {extraction!r}"
+    known = (
+        f"extraction rules: {listing(RULES)}, and `{{pattern: …}}` with a regular expression;"
+        " `{rule: …, fallback: MODEL}` has a model read the rest"
+    )
+    message = f"unknown extraction rule {written!r}"
     raise SpecError("E108", message, hint=f"{near} {known}" if near else known)

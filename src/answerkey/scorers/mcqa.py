@@ -2,8 +2,9 @@
 
 Values: `is_correct` (1.0 or 0.0). Metadata: `completion_validity` (VALID or INVALID), `validity_reason` (null
 when VALID), `predicted_choice` (null when INVALID), `ground_truth_choice`, `choices`, `extraction_rule`. A
-rule that has parts also gives `answer_span`, the passage of the text that decided. Where the options were
-shown in another order than in the file, the truth moves with its option.
+rule that has parts also gives `answer_span`, the passage of the text that decided; a `fallback` gives
+`fallback_text` and `fallback_error`. Where the options were shown in another order than in the file, the
+truth moves with its option.
 
 Below: the audited samples, whose completions are read by every rule and as other harnesses read them.
 """
@@ -18,10 +19,10 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import lru_cache, partial
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -46,6 +47,7 @@ from answerkey.scorers.base import (
     spread,
 )
 from answerkey.scorers.extraction import ExtractionRule, find_rule, tabulate
+from answerkey.scorers.fallback import FALLBACK, FALLBACK_CALL_FAILED, NOTHING_TO_READ, PROMPT, read_again
 from answerkey.templates import RowError, Template
 from answerkey.types import (
     RULE_NAMES,
@@ -60,6 +62,9 @@ from answerkey.types import (
     ScoreStatus,
     Validity,
 )
+
+if TYPE_CHECKING:
+    from answerkey.models.config import Model
 
 Extraction = str | dict[str, str]
 
@@ -90,6 +95,8 @@ def judge(
 
     A verdict without a score has the same names as any other, all null. `options`: the texts of the choices.
     """
+    if isinstance(extraction, Mapping) and FALLBACK in extraction:
+        raise SpecError("E108", "`judge` asks no model", hint="leave `fallback` out, or use `score`")
     rule = find_rule(extraction)
     metadata: dict[str, object] = dict.fromkeys(METADATA_NAMES)
     metadata |= {"answer_span": None} if rule.has_parts else {}
@@ -129,7 +136,15 @@ def explain_verdict(completion: str | Completion | None, choices: Sequence[str],
     if score.status is ScoreStatus.ERROR:
         return "ERROR: the call failed, so there is nothing to judge"
     text = completion.text if isinstance(completion, Completion) else completion
-    return explain_reading(text or "", choices, score.metadata)
+    rule, _, part = str(score.metadata["extraction_rule"]).partition("/")
+    said, predicted = score.metadata.get("fallback_text"), score.metadata["predicted_choice"]
+    if part == FALLBACK:
+        truth = score.metadata["ground_truth_choice"]
+        relation = f"{'is' if predicted == truth else 'is not'} the ground truth {truth!r}"
+        how = f"`{rule}` reads no choice, the fallback reads {predicted!r} (it says {shorten(said)})"
+        return f"VALID: {how}, which {relation}"
+    why = explain_reading(text or "", choices, score.metadata)
+    return why if said is None else f"{why}; the fallback says {shorten(said)}"
 
 
 # The scorer.
@@ -158,6 +173,28 @@ class StringEqualsMcqa(Scorer):
     main_value = "is_correct"
     default_metric_name = "Accuracy"
     follows_order = True
+    model_role = FALLBACK
+    #: What decides the replies of a fallback beside the model.
+    model_prompt = PROMPT
+
+    @property
+    def model_key(self) -> str | None:
+        """The model that reads what the rule cannot; None without a `fallback`."""
+        return self.extraction.get(FALLBACK) if isinstance(self.extraction, dict) else None
+
+    @property
+    def rule_name(self) -> str:
+        """What the way of reading is called."""
+        name = find_rule(self.extraction).name
+        return name if self.model_key is None else f"{name}/{FALLBACK}"
+
+    def bind(self, model: Model, *, key: str) -> StringEqualsMcqa:
+        """Return the scorer with the model of its `fallback`; `key` is the scorer's own, for its calls."""
+        if getattr(model, "needs", None) or model.name.startswith("builtin/"):
+            message = f"model `{model.name}` answers multiple-choice questions and cannot read completions"
+            raise SpecError("E301", message, hint="name a live model in `fallback`")
+        own = {one.name: getattr(self, one.name) for one in fields(StringEqualsMcqa)}
+        return McqaWithFallback(**own, model=model, key=key)
 
     def compile_field(self, field: str) -> Template | None:
         """Return the template of one field; a deprecated column name stands for a template that reads it."""
@@ -293,6 +330,67 @@ class StringEqualsMcqa(Scorer):
         places = spread(pl.concat(part["row"] for part in (few, *parts)), len(texts))
         readings = pl.concat([tabulate(alone, rule.schema), *read]).select(pl.all().gather(places))
         return readings.with_columns(pl.coalesce(silent, "reason").alias("reason"))
+
+
+def find_unread(scores: Scores) -> pl.Series:
+    """Return the rows with a text in which the rule reads no choice: what a fallback is asked about."""
+    reasons = scores.frame["metadata"].struct.field("validity_reason")
+    return (reasons.is_not_null() & ~reasons.is_in(sorted(NOTHING_TO_READ))).arg_true()
+
+
+@dataclass(frozen=True)
+class McqaWithFallback(StringEqualsMcqa):
+    """The scorer with a model that looks again at completions in which the rule reads no choice."""
+
+    _: KW_ONLY
+    model: Model
+    key: str
+
+    def score(self, samples: Samples, completions: Completions) -> Scores:
+        """Return the verdicts; where the fallback names no choice, those of the rule.
+
+        Where its call fails, the sample is an ERROR, like one whose judge did not answer.
+        """
+        scores = super().score(samples, completions)
+        metadata = scores.frame["metadata"].struct.unnest()
+        rows, told = find_unread(scores), self.option_texts(samples)
+        texts, choices = completions.frame["completion"].gather(rows), metadata["choices"].gather(rows)
+        options = [None] * len(rows) if told is None else told.gather(rows).to_list()
+        replies = read_again(
+            self.model,
+            dict(zip(rows.to_list(), zip(texts, choices.to_list(), options, strict=True), strict=True)),
+            ids=samples.ids.to_list(),
+            trials=completions.frame["trial"].to_list(),
+            purpose=f"{self.model_role}:{self.key}",
+        )
+        stated = scores.frame.select("status", "reason", scores.column("is_correct"))
+        table = pl.concat([metadata, stated], how="horizontal").with_row_index("row")
+        table = table.join(replies, on="row", how="left", maintain_order="left")
+        is_named, is_failed = pl.col("named").is_not_null(), pl.col("fallback_error").is_not_null()
+        is_right = (pl.col("named") == pl.col("ground_truth_choice")).cast(pl.Float64)
+        rule = f"{find_rule(self.extraction).name}/{FALLBACK}"
+        changes = {
+            "status": (is_failed, pl.lit(ScoreStatus.ERROR.value)),
+            "reason": (is_failed, pl.lit(FALLBACK_CALL_FAILED)),
+            "is_correct": (is_named, is_right),
+            "completion_validity": (is_named, pl.lit(Validity.VALID.value)),
+            "validity_reason": (is_named, pl.lit(None, pl.String)),
+            "predicted_choice": (is_named, pl.col("named")),
+            "extraction_rule": (is_named, pl.lit(rule)),
+        }
+        if "answer_span" in metadata.columns:
+            changes["answer_span"] = is_named, pl.lit(None, metadata.schema["answer_span"])
+        table = table.with_columns(
+            pl.when(is_changed).then(value).otherwise(pl.col(name)).alias(name)
+            for name, (is_changed, value) in changes.items()
+        )
+        return build_scores(
+            table["status"],
+            table["reason"],
+            {"is_correct": table["is_correct"]},
+            metadata={name: table[name] for name in metadata.columns},
+            kept={name: table[name] for name in ("fallback_text", "fallback_error")},
+        )
 
 
 #: By whether there is no choice.
@@ -677,7 +775,7 @@ def count_readings(
         pl.Series([None] * len(chosen), dtype=pl.String) if found is None else found
         for found in (verdicts.column("predicted_choice"), verdicts.column("ground_truth_choice"))
     )
-    others = [name for name in RULE_NAMES if name != scorer.extraction]
+    others = [name for name in RULE_NAMES if name != scorer.rule_name]
     owners = asked.ids if asked.orders is None else asked.orders["base_sample_id"]
     counts = {
         "n": len(chosen),
@@ -686,7 +784,7 @@ def count_readings(
             name: {"correct": int((read == truths).sum()), "invalid": read.null_count()}
             for name, read in {OWN: own, **reread(passages, others)}.items()
         },
-        "own_rule": {find_rule(scorer.extraction).name: len(chosen)},
+        "own_rule": {scorer.rule_name: len(chosen)},
     }
     if "their_score" not in said.frame.columns:
         return counts

@@ -28,6 +28,7 @@ from answerkey.scorers.base import (
     RowProblem,
     Scorer,
     build_scores,
+    call_model,
     compile_templates,
     reads_completion,
     report_faults,
@@ -281,13 +282,7 @@ class BoundJudge(ModelAsAJudge):
         return first + self._answer(shaped, questions[1:], trial)
 
     def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
-        if not questions:
-            return []
-        from answerkey.models.model import LiveModel, SnippetModel
-
-        if isinstance(model, LiveModel | SnippetModel):
-            return model.answer(questions, trial=trial, purpose=f"judge:{self.key}")
-        return model.answer(questions)
+        return [*call_model(model, questions, trial=trial, purpose=f"judge:{self.key}")]
 
     @cached_property
     def _shaped(self) -> LiveModel | None:

@@ -24,7 +24,7 @@ from answerkey.models.config import (
     read_name,
 )
 from answerkey.sandbox import Snippet, check_snippet
-from answerkey.scorers import ModelScorer
+from answerkey.scorers import asks_model
 from answerkey.solvers import ChatInput, GenericInput
 from answerkey.spec import models, shapes
 from answerkey.spec.config import (
@@ -388,13 +388,9 @@ class Definitions(Project):
 def _list_judges(task: Task, *, is_callers: bool = False) -> dict[str, ModelChoice]:
     """Return how the scorers that call a model name it, by the scorer's key."""
     return {
-        step.key: ModelChoice(
-            step.scorer.model_key,
-            task.place("definition", "scorers", step.index, "model_key"),
-            is_callers=is_callers,
-        )
+        step.key: ModelChoice(step.scorer.model_key, task.place(*step.model_path), is_callers=is_callers)
         for step in task.scoring
-        if isinstance(step.scorer, ModelScorer)
+        if asks_model(step.scorer)
     }
 
 

@@ -15,7 +15,7 @@ from answerkey import metrics, solvers
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.metrics import METRICS, Design, KeyedMetric, Mean, Metric, Trials, ValueNames, foresee_names
 from answerkey.sandbox import Snippet, check_snippet
-from answerkey.scorers import SCORERS, Action, Scorer, compile_templates
+from answerkey.scorers import SCORERS, Action, Scorer, asks_model, compile_templates, find_role
 from answerkey.solvers import SOLVERS, ChoiceOrder, Solver
 from answerkey.spec import shapes, validation
 from answerkey.spec.config import Config
@@ -57,6 +57,12 @@ class ScoringStep:
     purpose: Purpose = "score"
     display_name: str | None = None
     index: int = 0
+
+    @property
+    def model_path(self) -> tuple[str | int, ...]:
+        """Where in a task the scorer names the model that it asks."""
+        field = ("extraction", "fallback") if find_role(self.scorer) == "fallback" else ("model_key",)
+        return ("definition", "scorers", self.index, *field)
 
 
 @dataclass(frozen=True)
@@ -278,6 +284,9 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
         "file": node.place.file,
     }
     source = json.loads(json.dumps(source, ensure_ascii=False, default=str))
+    # Prompts of our own decide numbers like those of the user.
+    asking = [step.scorer for step in steps if asks_model(step.scorer)]
+    prompts = [one for scorer in asking if (one := getattr(scorer, "model_prompt", None))]
     return Task(
         **{name: getattr(fields, name) for name in _NAMES},
         config=config.values,
@@ -289,7 +298,7 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
         trials=trials,
         choice_order=order,
         snippets=tuple(snippets),
-        fingerprint=hash_definition(source["definition"]),
+        fingerprint=hash_definition([source["definition"], *prompts] if prompts else source["definition"]),
         source=source,
         file=node.place.file,
         places=node,

@@ -50,3 +50,9 @@ def test_many_texts_are_read_as_each_alone() -> None:
         "A",
         None,
     ]
+
+
+@pytest.mark.parametrize("text", ["say it", "C", "not q", ""])
+def test_an_only_choice_is_not_what_is_left_over(text: str) -> None:
+    """Where there is one choice, nothing else can be excluded, and no text that names none is read as it."""
+    assert reader.read(text, ["q"]).choice is None

@@ -181,7 +181,7 @@ def _names_answer(name: str) -> bool:
     for word in (normalize_word(token) for _, token in split_tokens(name)):
         if word in _ANSWER_NAMES or branch is None or word not in branch.roles:
             return word in _ANSWER_NAMES
-        branch, roles = branch.following.get(word), branch.roles[word]
+        roles, branch = branch.roles[word], branch.following.get(word)
     return bool(roles & (ANSWER | OPTION)) and not roles & MAYBE
 
 

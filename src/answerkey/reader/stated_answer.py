@@ -47,11 +47,13 @@ from answerkey.reader.units import (
     IF,
     LABEL_MARKS,
     MAYBE,
+    MUTE,
     NONE,
     NOT,
     OPEN,
     OPTION,
     OWN,
+    PREP,
     REFUSE,
     RIGHT,
     ROUND_CLOSE,
@@ -389,6 +391,9 @@ NOTHING = "NOTHING_STATED"
 #: In a longer text what is excluded may be part of an argument.
 _MOST_ELIMINATED = 160
 
+_BACK = 4
+_ARTICLES = frozenset("aiAI")
+
 #: An answer is taken back in the last words of a text, if nothing comes after them.
 _LAST_WORDS = 24
 
@@ -396,12 +401,22 @@ _LAST_WORDS = 24
 def decide(scan: Scan) -> Decision:
     """Return the answer that the text states."""
     findings = gather(scan)
-    statements = sorted(findings.statements, key=lambda one: (one.begin, one.end))
+    statements = _drop_undone(scan, sorted(findings.statements, key=lambda one: (one.begin, one.end)))
     for weight in Weight:
         group = [one for one in statements if one.weight is weight]
         if group:
             return _combine(scan, group)
     return _eliminate(scan, findings) or read_assertion(scan) or Decision(reason=NOTHING)
+
+
+def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
+    """Return the statements after the last one that is taken back, if there are any."""
+    undone = [at for at, roles in enumerate(scan.units.roles) if roles & UNDO] if len(statements) > 1 else []
+    for at in reversed(undone):
+        after = [one for one in statements if one.begin >= at]
+        if after:
+            return after
+    return statements
 
 
 def gather(scan: Scan) -> Findings:
@@ -442,10 +457,29 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
         return Decision(None, "NOT_A_CHOICE", *place)
     if current.clashes:
         return Decision(None, "CONTRADICTS_ITSELF", *place)
-    last = max(current.end, scan.units.size - _LAST_WORDS)
-    if any(roles & UNDO for roles in scan.units.roles[last:]):
+    if _is_taken_back(scan.units, current):
         return Decision(None, NOTHING, *place)
     return Decision(current.choices[0], None, *place)
+
+
+def _is_taken_back(units: Units, stated: Statement) -> bool:
+    """Say whether the last words of a text, or those right after the answer, take it back."""
+    end = stated.end
+    if any(roles & UNDO for roles in units.roles[max(end, units.size - _LAST_WORDS) :]):
+        return True
+    sentences, has_fix = 0, False
+    for at in range(end, min(end + _LAST_WORDS, units.size)):
+        roles = units.roles[at]
+        if roles & MUTE and sentences <= 1:
+            return at + 1 >= units.size or not units.roles[at + 1] & (AFTER | PREP)
+        has_fix = has_fix or bool(roles & FIX)
+        label = units.labels[at]
+        if label is not None and units.token(at) not in _ARTICLES:
+            is_denied = bool(units.roles[at - 1] & NOT)
+            if is_denied if label in stated.choices else has_fix and not is_denied:
+                return not any(one & (WRONG | NOT | BE) for one in units.roles[at + 1 : at + _BACK])
+        sentences += units.words[at] in STOPS
+    return False
 
 
 def _eliminate(scan: Scan, findings: Findings) -> Decision | None:

@@ -26,6 +26,7 @@ from answerkey.reader.units import (
     IF,
     JOINTS,
     LABEL_MARKS,
+    LEAVE,
     MATCH,
     MAYBE,
     NOT,
@@ -230,6 +231,7 @@ WRAPS = 6
 #: Labels that are words, too, and the verbs that may follow them all the same.
 _WORDS = frozenset({"a", "i"})
 _VERBS = frozenset({"is", "are", "ist", "est", "es", "\u00e8", "\u00e9", "\u4e3a", "\u662f"})
+_PRONOUNS = frozenset("I")
 #: A conjunction in French, and a noun in English.
 _CAR = "car"
 
@@ -301,7 +303,7 @@ def stands(scan: Scan, position: int) -> bool:
         return True
     if not is_word(units, at):
         return _may_open(scan, position, at) if units.gaps[at] else not _spoils(scan, at)
-    if not units.gaps[at]:
+    if not units.gaps[at] and units.words[at - 1] not in ROUND_CLOSE:
         return _may_touch(units, position, at)
     if at > position + 1 and units.words[at - 1] != "_":
         return True
@@ -349,9 +351,12 @@ def _may_follow(scan: Scan, position: int, at: int) -> bool:
     units = scan.units
     roles, word, token = units.roles[at], units.words[at], units.token(position)
     if token.lower() in _WORDS and (roles & BE or word == _CAR):
-        return word in _VERBS
+        return word in _VERBS or not units.token(at).isascii()
     if roles & _FOLLOWING or (roles & NOT and not roles & WRONG):
         return True
+    is_inverted = position > 0 and bool(units.roles[position - 1] & (BE | LEAVE))
+    if is_inverted and roles & (FILL | RIGHT) and token.isupper() and token not in _PRONOUNS:
+        return True  # `makes C the one`, `ist C die`, `ist C richtig`
     if (roles & OPTION and token.isupper()) or (roles & _FOREIGN and not units.token(at).isascii()):
         return True
     return scan.texts.is_own(units, at, units.labels[position])

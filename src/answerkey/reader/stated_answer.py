@@ -20,12 +20,12 @@ from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.markup import MARKUP, UNCHECKED, find_parts, read_markup, simplify
 from answerkey.reader.statements import (
     CUES,
+    Context,
     Decision,
     Findings,
     Statement,
     Weight,
-    is_denied,
-    is_hypothetical,
+    read_context,
     read_cue,
     read_subject,
     read_text,
@@ -52,6 +52,7 @@ from answerkey.reader.units import (
     LABEL_MARKS,
     MATHEMATICS,
     MAYBE,
+    MUTE,
     NONE,
     NOT,
     OPEN,
@@ -777,6 +778,9 @@ NOTHING = "NOTHING_STATED"
 #: In a longer text what is excluded may be part of an argument.
 _MOST_ELIMINATED = 160
 
+_BACK = 4
+_ARTICLES = frozenset("aiAI")
+
 #: An answer is taken back in the last words of a text, if nothing comes after them.
 _LAST_WORDS = 24
 
@@ -784,7 +788,7 @@ _LAST_WORDS = 24
 def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Decision:
     """Return the answer that the text states."""
     findings = gather(scan, lines, lists)
-    statements = sorted(findings.statements, key=lambda one: (one.begin, one.end))
+    statements = _drop_undone(scan, sorted(findings.statements, key=lambda one: (one.begin, one.end)))
     for weight in Weight:
         group = [one for one in statements if one.weight is weight]
         if group:
@@ -792,6 +796,16 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
             right = [one for one in statements if one.part == "verdict_list" and one not in group]
             return _combine(scan, [*right, *group] if len(right) == 1 else group)
     return _eliminate(scan, findings) or read_assertion(scan) or Decision(reason=NOTHING)
+
+
+def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
+    """Return the statements after the last one that is taken back, if there are any."""
+    undone = [at for at, roles in enumerate(scan.units.roles) if roles & UNDO] if len(statements) > 1 else []
+    for at in reversed(undone):
+        after = [one for one in statements if one.begin >= at]
+        if after:
+            return after
+    return statements
 
 
 def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
@@ -831,7 +845,7 @@ def read_labelled_text(scan: Scan, at: int, findings: Findings) -> None:
     if before < 0 or not units.roles[before] & BE:
         return
     found = read_text(scan, choice, at)
-    if found.end > at and not is_hypothetical(units, before) and not is_denied(units, begin):
+    if found.end > at and read_context(units, begin) is Context.ASSERTED:
         statement = Statement(found.choices, "option_text", Weight.VERDICT, before, found.end, found.clashes)
         findings.statements.append(statement)
 
@@ -855,7 +869,11 @@ def _says_otherwise(scan: Scan, stated: Statement) -> bool:
         is_reason = 0 < len(between) <= WRAPS and all(
             units.roles[one] & (FILL | SO | OWN) or units.words[one] in _PAUSES for one in between
         )
-        leads = is_reason and any(units.roles[one] & SO for one in between) and not is_denied(units, begin)
+        leads = (
+            is_reason
+            and any(units.roles[one] & SO for one in between)
+            and read_context(units, begin) is not Context.DENIED
+        )
         if not lead & (SO | OWN) and not leads:
             continue
         if text.choice == stated.choices[0]:
@@ -883,10 +901,29 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
         return Decision(None, "NOT_A_CHOICE", *place)
     if current.clashes or (scan.texts.options and _says_otherwise(scan, current)):
         return Decision(None, "CONTRADICTS_ITSELF", *place)
-    last = max(current.end, scan.units.size - _LAST_WORDS)
-    if any(roles & UNDO for roles in scan.units.roles[last:]):
+    if _is_taken_back(scan.units, current):
         return Decision(None, NOTHING, *place)
     return Decision(current.choices[0], None, *place)
+
+
+def _is_taken_back(units: Units, stated: Statement) -> bool:
+    """Say whether the last words of a text, or those right after the answer, take it back."""
+    end = stated.end
+    if any(roles & UNDO for roles in units.roles[max(end, units.size - _LAST_WORDS) :]):
+        return True
+    sentences, has_fix = 0, False
+    for at in range(end, min(end + _LAST_WORDS, units.size)):
+        roles = units.roles[at]
+        if roles & MUTE and sentences <= 1:
+            return at + 1 >= units.size or not units.roles[at + 1] & (AFTER | PREP)
+        has_fix = has_fix or bool(roles & FIX)
+        label = units.labels[at]
+        if label is not None and units.token(at) not in _ARTICLES:
+            is_denied = bool(units.roles[at - 1] & NOT)
+            if is_denied if label in stated.choices else has_fix and not is_denied:
+                return not any(one & (WRONG | NOT | BE) for one in units.roles[at + 1 : at + _BACK])
+        sentences += units.words[at] in STOPS
+    return False
 
 
 def _eliminate(scan: Scan, findings: Findings) -> Decision | None:

@@ -30,9 +30,11 @@ from answerkey.reader.units import (
     DASHES,
     DRESS,
     DROP,
+    ENDING,
     EQUALS,
     FILL,
     FIX,
+    HYPHENS,
     IF,
     IT,
     JOINTS,
@@ -53,10 +55,12 @@ from answerkey.reader.units import (
     PICK,
     PREP,
     QUESTION_MARKS,
+    QUOTES,
     RIGHT,
     SAYS,
     SO,
     STOPS,
+    THAT,
     THINK,
     UNDO,
     WRAPPING,
@@ -127,6 +131,8 @@ _CUES = 4
 _LIGHT_AFTER_CUE = FILL | OWN | RIGHT | OPTION | THINK | FIX | MAYBE | IT | PICK
 _BRACKETS = frozenset("([\uff08\u3010")
 _PAUSES = CLOSE | COMMAS
+_STRUCK = "~~"
+_INTERJECTION_ENDS = COMMAS | LINKS | STOPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +172,16 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
     way = _Way(is_linked, may_pause, is_linked)
     end = min(at + REACH, scan.units.size)
     while at < end:
+        if scan.units.words[at] == _STRUCK:
+            at = _skip_struck(scan.units, at)
+            continue
         found = _read_here(scan, at, has_link=way.has_link)
         if found is not None:
             if way.has_paused and not way.has_link:
                 return None
             is_maybe = way.is_maybe or found.is_maybe
             found = replace(found, is_negated=way.is_negated, is_maybe=is_maybe, has_link=way.has_link)
-            return _look_after(scan, found)
+            return _look_after(scan, found, has_verb=way.cues > 0)
         further = _step(scan, at, way)
         if further is None:
             return None
@@ -180,12 +189,20 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
     return None
 
 
+def _skip_struck(units: Units, at: int) -> int:
+    """Return the first unit after words that are struck out: `~~A~~ B`."""
+    for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
+        if units.words[further] == _STRUCK:
+            return further + 1
+    return at + 1
+
+
 def _step(scan: Scan, at: int, way: _Way) -> int | None:
     """Return the unit after this one, if it may stand between a cue and what it leads to."""
     units = scan.units
     word, roles = units.words[at], units.roles[at]
     if roles & NOT:
-        way.is_negated = True
+        way.is_negated = way.is_negated or not _is_interjection(units, at)
     elif roles & PREP and not _leads_to_label(scan, at):
         if way.has_link:
             return at + 1 if roles & _LIGHT_AFTER_CUE else None
@@ -206,6 +223,11 @@ def _step(scan: Scan, at: int, way: _Way) -> int | None:
     elif not (way.may_break if word == BREAK else word in WRAPPING):
         return None
     return at + 1
+
+
+def _is_interjection(units: Units, at: int) -> bool:
+    """Say whether a negation stands alone: `actually, no: it is B`."""
+    return bool(units.roles[at] & WRONG) and _is_followed(units, at)
 
 
 def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
@@ -276,25 +298,32 @@ def _leads_to_label(scan: Scan, at: int) -> bool:
 
 def _skip_preposition(units: Units, at: int) -> int | None:
     """Return where the verb or the colon is after `to this question`; None when there is none."""
+    is_quoted = False
     for further in range(at + 1, min(at + _LONGEST_REMARK, units.size)):
-        if units.roles[further] & BE and not units.roles[further] & PREP:
+        word, roles = units.words[further], units.roles[further]
+        is_quoted = is_quoted != (word in QUOTES)
+        if is_quoted:
+            continue
+        if (roles & BE and not roles & PREP) or (word in LINKS and not units.gaps[further]):
             return further
-        if units.words[further] in LINKS and not units.gaps[further]:
-            return further
-        if units.words[further] in STOPS or units.words[further] == BREAK:
+        if word in STOPS or word == BREAK:
             break
     return None
 
 
-def _look_after(scan: Scan, found: Followed) -> Followed | None:
-    """Return the finding, negated if a negation follows it; None if it is only a condition."""
+def _look_after(scan: Scan, found: Followed, *, has_verb: bool) -> Followed | None:
+    """Return the finding, negated if a negation follows; None for a condition, a question or hearsay."""
     units, at = scan.units, found.end
-    if at < units.size and units.roles[at] & IF and not units.roles[at] & AFTER:
-        return None
     for further in range(at, min(at + _NEGATION, units.size)):
-        if units.roles[further] & NOT_AFTER:
+        roles = units.roles[further]
+        if roles & NOT_AFTER:
             return replace(found, is_negated=True, end=further + 1)
-        if not units.roles[further] & (FILL | BE | OPTION | RIGHT | BARE):
+        if roles & IF and not roles & AFTER:
+            return None
+        if units.words[further] in QUESTION_MARKS:
+            return None if has_verb else found
+        has_verb = has_verb or bool(roles & BE)
+        if not roles & (FILL | BE | OPTION | RIGHT | BARE) and units.words[further] not in CLOSE:
             break
     return found
 
@@ -313,11 +342,22 @@ def follow_contrast(scan: Scan, end: int) -> Followed | None:
 
 # What stands before a cue and changes its meaning: conditions, questions, others' opinions, negations.
 
-#: How far back a cue is affected, in units.
+#: How far back a sentence is read, in units, and how far its light words and others' opinions reach.
+SENTENCE = 48
 BEFORE = 8
 
+#: A Spanish question begins with its mark.
+_ASKING = frozenset("\u00bf")
 _SENTENCE_ENDS = STOPS | {BREAK}
-_NEGATION_ENDS = _SENTENCE_ENDS | COMMAS | LINKS
+_BEFORE_INSERTION = _SENTENCE_ENDS | COMMAS | DASHES
+
+
+class Context(IntEnum):
+    """How the sentence before a cue means it: as it stands, as denied, or as nobody's own statement."""
+
+    ASSERTED = 0
+    DENIED = 1
+    HYPOTHETICAL = 2
 
 
 def look_back(at: int) -> range:
@@ -333,38 +373,79 @@ def skip_back(units: Units, at: int, roles: int) -> int:
     return max(at - 1 - BEFORE, -1)
 
 
-def is_hypothetical(units: Units, at: int) -> bool:
-    """Say whether what stands before a cue makes it a condition, a question or somebody else's opinion."""
-    in_clause = True
-    for before in look_back(at):
+def read_context(units: Units, at: int) -> Context:
+    """Return how a cue is meant: conditions, questions, others' opinions and negations stand before it.
+
+    A negation reaches as far as its clause, and into one that depends on it: `I don't think, frankly, that`.
+    """
+    in_clause, depends, is_denied, begin = True, False, False, max(at - SENTENCE, 0)
+    for before in range(at - 1, begin - 1, -1):
         word, roles = units.words[before], units.roles[before]
-        if word in _SENTENCE_ENDS or roles & BUT:
+        if word in _SENTENCE_ENDS or _starts_anew(units, before):
+            is_denied = is_denied or (bool(roles & MUTE) and in_clause and _denies(units, before, at))
+            begin = before + 1
             break
-        in_clause = in_clause and word not in COMMAS
-        if roles & SAYS or (in_clause and roles & IF):
-            return True
-    return _asks(units, at)
+        if roles & (IF | SAYS) and _is_unreal(roles, in_clause=in_clause, is_near=at - before <= BEFORE):
+            return Context.HYPOTHETICAL
+        if roles & (NOT | WRONG):
+            is_denied = is_denied or (in_clause and _denies(units, before, at))
+        elif word in COMMAS:
+            depends = depends or _depends(units, before + 1)
+            in_clause = in_clause and depends
+        elif roles & AND or (word in LINKS and (word not in HYPHENS or bool(units.gaps[before]))):
+            in_clause = in_clause and depends
+    if _asks(units, begin, at):
+        return Context.HYPOTHETICAL
+    return Context.DENIED if is_denied else Context.ASSERTED
 
 
-def _asks(units: Units, at: int) -> bool:
-    """Say whether the cue is the subject of a question: `Could the answer be B?`."""
-    before = skip_back(units, at, FILL | OWN | RIGHT)
-    if before < 0 or not units.roles[before] & BE or units.roles[before] & (FILL | OWN | IT):
+def _starts_anew(units: Units, at: int) -> bool:
+    """Say whether what was said before does not reach beyond this unit: `but`, `so`, `wait,`."""
+    roles = units.roles[at]
+    return bool(roles & (BUT | SO)) or (bool(roles & FIX) and _is_inserted(units, at))
+
+
+def _is_unreal(roles: int, *, in_clause: bool, is_near: bool) -> bool:
+    """Say whether a condition or somebody else's opinion reaches the cue: `if` does across a comma."""
+    return bool(roles & IF) and in_clause if not roles & SAYS else is_near or bool(roles & IF)
+
+
+def _is_inserted(units: Units, at: int) -> bool:
+    """Say whether a remark stands on its own: `wait, the answer is`; not `I don't actually think`."""
+    return _is_followed(units, at) or at == 0 or units.words[at - 1] in _BEFORE_INSERTION
+
+
+def _is_followed(units: Units, at: int) -> bool:
+    """Say whether a comma, a colon or a stop sets the unit off from what follows."""
+    return at + 1 < units.size and units.words[at + 1] in _INTERJECTION_ENDS
+
+
+def _depends(units: Units, at: int) -> bool:
+    """Say whether the clause that begins here depends on the one before: `, that`, `, is that`."""
+    if at + 1 < units.size and units.roles[at] & BE:
+        at += 1
+    return at < units.size and bool(units.roles[at] & THAT)
+
+
+def _denies(units: Units, at: int, cue: int) -> bool:
+    """Say whether a negation denies the cue; `wrong` does right before it, or if `that` or `to` follows."""
+    further = at + 1
+    if units.roles[at] & NOT or further == cue:
+        return True
+    if further < units.size and units.words[further] in COMMAS:
+        further += 1
+    return further < units.size and bool(units.roles[further] & THAT)
+
+
+def _asks(units: Units, begin: int, at: int) -> bool:
+    """Say whether the sentence that begins here is a question with the verb first: `Could the answer be`."""
+    if begin < at and units.words[begin] in _ASKING:
+        return True
+    if not units.roles[begin] & BE or units.roles[begin] & (FILL | OWN | IT):
         return False
-    is_first = before == 0 or units.words[before - 1] in _SENTENCE_ENDS
-    return is_first and not QUESTION_MARKS.isdisjoint(units.words[at : at + REACH])
-
-
-def is_denied(units: Units, at: int) -> bool:
-    """Say whether a negation stands before a cue in its clause: `I don't think the answer is`."""
-    for before in look_back(at):
-        roles = units.roles[before]
-        if units.words[before] in _NEGATION_ENDS or roles & (BUT | AND | FIX):
-            return False
-        if roles & WRONG:
-            return before == at - 1
-        if roles & NOT:
-            return True
+    for further in range(at, min(at + REACH, units.size)):
+        if units.words[further] in _SENTENCE_ENDS:
+            return units.words[further] in QUESTION_MARKS
     return False
 
 
@@ -380,7 +461,7 @@ def starts_line(units: Units, at: int) -> bool:
 
 # Cues and what they state: `the answer is B`, `I choose B`, `that leaves B`, `not A`.
 
-CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | FIX
+CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | FIX | MAYBE
 
 #: What may stand before `the correct one is`; a subject or a verb may not.
 _BEFORE_RIGHT = SO | AND | BUT | FIX | AFTER | THINK | OWN | IT
@@ -400,13 +481,16 @@ def read_cue(scan: Scan, at: int, findings: Findings) -> None:
     elif roles & THINK and not roles & ANSWER:
         found = follow(scan, at + 1, is_linked=True)
         _note(scan, at, found, findings, part="chosen", weight=Weight.TENTATIVE)
-    elif roles & FIX and not roles & (UNDO | MUTE):
+    elif roles & FIX and not roles & MUTE and (not roles & UNDO or _is_followed(scan.units, at)):
         _note(scan, at, _follow_hint(scan, at), findings, part="correction")
     elif roles & (LEAVE | MATCH | SO | IT):
         part = "remaining" if roles & LEAVE else "reference" if roles & MATCH else "conclusion"
         _note(scan, at, _follow_hint(scan, at), findings, part=part, weight=Weight.VERDICT)
     elif roles & (NOT | DROP):
         _exclude(scan, at, findings)
+    elif not roles & ~(MAYBE | FILL) and (at == 0 or scan.units.words[at - 1] in _BEFORE_INSERTION):
+        found = _follow_hint(scan, at)
+        _note(scan, at, found, findings, part="chosen", weight=Weight.TENTATIVE)
 
 
 def _read_noun(scan: Scan, at: int, findings: Findings) -> None:
@@ -440,9 +524,13 @@ def _note(
     weight: Weight = Weight.DEFINITE,
 ) -> None:
     """Add what a cue leads to: a statement, or choices excluded and perhaps the one that replaces them."""
-    if found is None or is_hypothetical(scan.units, at):
+    if found is None:
         return
-    if is_denied(scan.units, at):
+    is_own = bool(scan.units.roles[at] & FIX) and _is_inserted(scan.units, at)
+    context = Context.ASSERTED if is_own else read_context(scan.units, at)
+    if context is Context.HYPOTHETICAL:
+        return
+    if context is Context.DENIED or _is_judged_wrong(scan, found):
         findings.exclude(found.choices, at)
         return
     if found.is_negated:
@@ -454,13 +542,27 @@ def _note(
     findings.statements.append(Statement(found.choices, part, weight, at, found.end, found.clashes))
 
 
+def _is_judged_wrong(scan: Scan, found: Followed) -> bool:
+    """Say whether a verdict follows that excludes the label: `so C cannot be right`."""
+    units, at = scan.units, found.end
+    if not found.choices or at >= units.size or not units.roles[at] & (BE | NOT):
+        return False
+    verdict = _read_verdict(scan, found)
+    return verdict is not None and verdict.is_wrong != verdict.is_negated
+
+
 def _follow_answer(scan: Scan, at: int) -> Followed | None:
     units = scan.units
     found = follow(scan, at + 1)
     if found is None or found.has_link:
         return found
     is_close = bool(units.roles[at] & BARE) or starts_line(units, at) or found.is_wrapped
-    return found if found.choices and (is_close or _has_verb_after(units, found.end)) else None
+    has_verb_after = _has_verb_after(units, found.end)
+    if not units.roles[at] & BARE and found.end < units.size and units.roles[found.end] & BE:
+        return found if has_verb_after else None  # `answers B and C are too small`
+    before = skip_back(units, at, FILL | OWN | RIGHT)
+    has_verb = (before >= 0 and bool(units.roles[before] & BE)) or has_verb_after
+    return found if found.choices and (is_close or has_verb) else None
 
 
 def _has_verb_after(units: Units, at: int) -> bool:
@@ -506,7 +608,20 @@ def _follow_pick(scan: Scan, at: int) -> Followed | None:
     if at + 1 < units.size and units.words[at + 1] in MATHEMATICS:
         return None
     found = follow(scan, at + 1, is_linked=True, may_pause=False)
-    return _read_before(scan, at) if found is None and not units.token(at).isascii() else found
+    if found is None:
+        is_last = bool(units.roles[at] & ENDING) or not units.token(at).isascii()
+        return _read_before(scan, at) if is_last else None
+    return None if found.choices and _is_variable(scan, found) else found
+
+
+def _is_variable(scan: Scan, found: Followed) -> bool:
+    """Say whether more is chosen than a label: `choose a and b such that`, `choose A and let`."""
+    units = scan.units
+    if units.token(found.end - 1).islower() and not found.choices[0].islower():
+        is_joined = found.end < units.size and bool(units.roles[found.end] & AND)
+        return not found.is_wrapped and (is_joined or not _ends_clause(scan, found))
+    after = range(found.end, min(found.end + 2, units.size))
+    return len(after) > 1 and bool(units.roles[after[0]] & AND) and units.labels[after[1]] is not None
 
 
 def _read_before(scan: Scan, at: int) -> Followed | None:
@@ -528,6 +643,8 @@ def _follow_hint(scan: Scan, at: int) -> Followed | None:
         if begin >= units.size or not units.roles[begin] & BE:
             return None
         begin += 0 if units.roles[begin] & NOT else 1
+    while roles & FIX and begin < min(at + _BACK, units.size) and units.words[begin] in STOPS:
+        begin += 1
     found = follow(scan, begin, is_linked=True, may_pause=bool(roles & (FIX | SO)))
     if found is None or not found.choices:
         return None
@@ -551,7 +668,15 @@ def _ends_clause(scan: Scan, found: Followed) -> bool:
     at = skip_remark(scan, found.end, found.choices[0])
     if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
         return True
-    return bool(units.roles[at] & (AFTER | BUT | AND | NOT)) or not units.gaps[at]
+    if units.roles[at] & NOT:
+        return any(label is not None for label in units.labels[at + 1 : at + _BACK])
+    if units.roles[at] & (AFTER | BUT | AND):
+        return True
+    if not is_word(units, at):
+        return not units.gaps[at]
+    while at < min(found.end + _NEAR, units.size) and units.roles[at] & (BE | FILL) and not units.gaps[at]:
+        at += 1  # `よってBです`
+    return at > found.end and not is_word(units, at)
 
 
 def _exclude(scan: Scan, at: int, findings: Findings) -> None:
@@ -591,27 +716,38 @@ class _Verdict:
     is_answer: bool = False
     end: int = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it says more than a verb."""
+        return self.is_right or self.is_wrong or self.is_answer
+
 
 def read_subject(scan: Scan, at: int, findings: Findings) -> None:
     """Note what is said of the labels that begin at `at`."""
     units = scan.units
     begin = _find_begin(units, at)
     names = None if begin is None else read_names(scan, at)
-    verdict = None if names is None else _read_verdict(scan, names)
-    if begin is None or names is None or verdict is None or is_hypothetical(units, begin):
+    is_inverted = begin is not None and begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
+    verdict = None if names is None else _read_verdict(scan, names, has_verb=is_inverted)
+    if begin is None or names is None or verdict is None:
+        return
+    if is_inverted and (_asks(units, begin - 1, verdict.end) or not verdict.is_full):
+        return
+    context = read_context(units, begin)
+    if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
         return
     if not QUESTION_MARKS.isdisjoint(units.words[verdict.end : verdict.end + 1]):
         return
-    if verdict.is_wrong != verdict.is_negated:
+    if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)
-    elif not verdict.is_wrong and len(names.choices) < len(scan.labels.choices):
-        # `B is right`; and `B is.`, which says something only after others were excluded.
-        is_full = verdict.is_right or verdict.is_answer
-        if is_full or findings.excluded:
-            part = "named_right" if is_full else "conclusion"
-            weight = Weight.DEFINITE if verdict.is_answer else Weight.VERDICT
-            stated = Statement(names.choices, part, weight, begin, verdict.end, names.clashes)
-            findings.statements.append(stated)
+        return
+    # `B is right`; and `B is.`, which says something only after others were excluded.
+    is_said = not verdict.is_wrong and (verdict.is_full or bool(findings.excluded))
+    if is_said and len(names.choices) < len(scan.labels.choices):
+        part = "named_right" if verdict.is_full else "conclusion"
+        weight = Weight.DEFINITE if verdict.is_answer else Weight.VERDICT
+        stated = Statement(names.choices, part, weight, begin, verdict.end, names.clashes)
+        findings.statements.append(stated)
 
 
 def _find_begin(units: Units, at: int) -> int | None:
@@ -624,13 +760,17 @@ def _find_begin(units: Units, at: int) -> int | None:
         before -= 1
     roles = units.roles[before] if before >= 0 else 0
     is_wrapped = before < at - 1
-    if not is_wrapped and not roles & OPTION and units.token(at) in {"a", "i"}:
+    is_verb_next = at + 1 < units.size and bool(units.roles[at + 1] & BE)
+    # An article has no verb after it: `a is the best option`.
+    is_article = units.token(at) == "i" or (units.token(at) == "a" and not is_verb_next)
+    if is_article and not is_wrapped and not roles & OPTION:
         return None
     if before < 0 or units.words[before] == BREAK:
         return before + 1
     if (roles & (AND | OR) or units.words[before] in JOINTS) and _is_after_label(units, before - 1):
-        return None
-    return before + 1 if roles & _BEFORE_SUBJECT or units.words[before] in _FREE else None
+        earlier = units.labels[max(before - _BACK, 0) : before]
+        return before + 1 if units.labels[at] in earlier else None  # `between C and D, C is better`
+    return before + 1 if roles & (_BEFORE_SUBJECT | BE | LEAVE) or units.words[before] in _FREE else None
 
 
 def _is_after_label(units: Units, at: int) -> bool:
@@ -639,17 +779,18 @@ def _is_after_label(units: Units, at: int) -> bool:
     return at >= 0 and units.labels[at] is not None
 
 
-def _read_verdict(scan: Scan, names: Named) -> _Verdict | None:
+def _read_verdict(scan: Scan, names: Named | Followed, *, has_verb: bool = False) -> _Verdict | None:
     """Return what the words after the labels say of them, None if they say something else."""
     units = scan.units
     at = skip_remark(scan, names.end, names.choices[0]) if len(names.choices) == 1 else names.end
-    verdict = _Verdict()
+    verdict = _Verdict(has_verb)
     end = min(at + _VERDICT_REACH, units.size)
+    if at < end and units.roles[at] & BE and units.roles[at] & IT and _is_followed(units, at):
+        verdict.is_answer = True  # `B it is.`
     while at < end and _add_to_verdict(units, at, verdict):
         at += 1
     verdict.end = at
-    is_full = verdict.is_right or verdict.is_wrong or verdict.is_answer
-    if is_full and (verdict.has_verb or not units.text.isascii()):
+    if verdict.is_full and (verdict.has_verb or not units.text.isascii()):
         return verdict
     is_over = at >= units.size or units.words[at] in _VERDICT_ENDS
     return verdict if verdict.has_verb and not verdict.is_negated and is_over else None
@@ -662,6 +803,9 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     if roles & NOT_AFTER:
         verdict.is_negated = not verdict.is_negated
     elif roles & (RIGHT | WRONG | ANSWER) or is_chosen:
+        if _goes_on(units, at):
+            return False
+        verdict.has_verb = verdict.has_verb or bool(roles & BE)
         verdict.is_right = verdict.is_right or bool(roles & RIGHT)
         verdict.is_wrong = verdict.is_wrong or bool(roles & WRONG)
         verdict.is_answer = verdict.is_answer or is_chosen or bool(roles & ANSWER)
@@ -675,3 +819,13 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     else:
         return bool(roles & _LIGHT_IN_VERDICT) or (word in WRAPPING and not verdict.is_right)
     return True
+
+
+def _goes_on(units: Units, at: int) -> bool:
+    """Say whether a verdict is only the beginning of another word: 对称, `right-handed`."""
+    if at + 2 >= units.size or units.gaps[at + 1]:
+        return False
+    if units.words[at + 1] in HYPHENS:
+        return not units.gaps[at + 2] and is_word(units, at + 2)
+    is_character = len(units.words[at]) == 1 and not units.words[at].isascii()
+    return is_character and is_word(units, at + 1) and not units.roles[at + 1]

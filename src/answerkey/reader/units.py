@@ -62,6 +62,8 @@ OWN = 1 << 30
 MUTE = 1 << 31
 #: Endings that touch a label: `나입니다`, `B'dir`.
 ENDING = 1 << 32
+#: `that`, `dass`: what follows depends on the clause before.
+THAT = 1 << 33
 
 ROLES: dict[str, int] = {
     name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)
@@ -71,8 +73,8 @@ ROLES: dict[str, int] = {
 # The marks around and between labels: dress, brackets, links, joints, ends of sentences.
 
 _EMPHASIS = {sign * count for sign in "*_`" for count in range(1, 5)} | {"~~"}
-_QUOTES = set("\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a")
-_QUOTES |= set("\u300c\u300d\u300e\u300f")
+QUOTES = set("\"'\u00ab\u00bb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a")
+QUOTES |= set("\u300c\u300d\u300e\u300f")
 _STYLES = ("text", "textbf", "textit", "textrm", "textsf", "texttt", "emph", "underline", "operatorname")
 _FONTS = ("mathbf", "mathrm", "mathit", "mathsf", "mathtt", "bf", "rm", "displaystyle", "large", "huge")
 _BOXES = ("boxed", "fbox", "framebox", "box")
@@ -82,7 +84,7 @@ _BRACKETS_OPEN = set("([{\u3008\u300a\u3010\u3014\u3016\u3018\uff08\uff3b\uff5b\
 _BRACKETS_CLOSE = set(")]}\u3009\u300b\u3011\u3015\u3017\u3019\uff09\uff3d\uff5d\u27e9")
 
 #: What carries no meaning in any place: emphasis, quotes, LaTeX and HTML.
-DRESS = frozenset(_EMPHASIS | _QUOTES | _LATEX | _HTML)
+DRESS = frozenset(_EMPHASIS | QUOTES | _LATEX | _HTML)
 OPEN = DRESS | _BRACKETS_OPEN
 CLOSE = DRESS | _BRACKETS_CLOSE
 WRAPPING = OPEN | CLOSE
@@ -144,7 +146,10 @@ _RUNS = (
     _MATHEMATICAL,
 )
 
-_ELISION = "(?:[cdjlmnstCDJLMNST]|[Qq]u)"
+#: `l'option`, `qu'elle`; not `C'dir`, which is Turkish.
+_ELISION = (
+    "(?:[cdjlmnst]|[CDJLMNST](?!['\u2019](?:[dt](?:[i\u0131u\u00fc]r|[ae]n?)|n[i\u0131]n|y[aei])\\b)|[Qq]u)"
+)
 _TAG = (
     r"</?[A-Za-z][A-Za-z0-9_:.\-]{0,40} ?/?>|<\|[A-Za-z_]{1,40}\|>|\[/?[A-Za-z]{3,12}\]|\u25c1/?think\u25b7"
 )

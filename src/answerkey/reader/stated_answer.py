@@ -91,7 +91,8 @@ _SHORT_TEXT = 24
 #: A longer item of a list says more than its option's text.
 _SHORT_ITEM = 10
 
-#: So many items are a list of the options, unless there are fewer options.
+#: So many items are a list, and so many are a list of the options, unless there are fewer options.
+_FEWEST = 2
 _LISTED = 3
 
 #: Pictures: signs and emojis.
@@ -173,9 +174,9 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
 def _is_sign(units: Units, at: int) -> bool:
     """Say whether a unit is a tick, a cross or a check box."""
     word = units.words[at]
-    return word == UNCHECKED or (
-        bool(units.roles[at] & (YES | WRONG)) and not word[:1].isalnum() and bool(word)
-    )
+    if not units.roles[at] & (YES | WRONG):
+        return word == UNCHECKED
+    return word != "" and not word[0].isalnum()
 
 
 def _may_trail(units: Units, at: int) -> bool:
@@ -242,9 +243,12 @@ def list_echoes(lines: Sequence[Line]) -> Iterator[int]:
 
 def find_lists(scan: Scan, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text, each with its items; an item names one choice, later ones later choices."""
-    found = list(_find_vertical(scan, lines))
-    positions = [at for at, label in enumerate(scan.units.labels) if label is not None]
-    if len(positions) > 1:
+    labels = scan.units.labels
+    positions = [at for at in scan.units.marked if labels[at] is not None]
+    if len(positions) < _FEWEST:
+        return []
+    found = list(_find_vertical(scan, lines)) if len(lines) >= _FEWEST else []
+    if len(positions) >= min(_LISTED, len(scan.labels.choices)):
         found += _find_inline(scan, lines, positions)
     return found
 
@@ -258,13 +262,13 @@ def _find_vertical(scan: Scan, lines: Sequence[Line]) -> Iterator[list[Line]]:
         is_item = is_item and (line.is_labelled or line.is_bare or _has_mark(scan.units, line))
         place = choices.index(line.names.choices[0]) if line.names and is_item else -1
         if place <= last:
-            if len(items) > 1:
+            if len(items) >= _FEWEST:
                 yield items
             items = []
         if is_item:
             items.append(line)
         last = place
-    if len(items) > 1:
+    if len(items) >= _FEWEST:
         yield items
 
 
@@ -277,10 +281,10 @@ def _has_mark(units: Units, line: Line) -> bool:
 def _find_inline(scan: Scan, lines: Sequence[Line], positions: Sequence[int]) -> Iterator[list[Line]]:
     """Yield lists such as `(A) Paris (B) Lyon (C) Nice`, in the order of the choices."""
     units, choices = scan.units, scan.labels.choices
-    needed = min(_LISTED, len(choices))
+    needed = max(min(_LISTED, len(choices)), _FEWEST)
     for line in lines:
         here = positions[bisect_left(positions, line.begin) : bisect_left(positions, line.end)]
-        if len(here) < max(needed, 2):
+        if len(here) < needed:
             continue
         items: list[int] = []
         mark = ""
@@ -290,7 +294,7 @@ def _find_inline(scan: Scan, lines: Sequence[Line], positions: Sequence[int]) ->
                 if found and found == (mark or found) and _says_something(units, items, at):
                     items.append(at)
                     mark = found
-        if len(items) >= max(needed, 2):
+        if len(items) >= needed:
             yield [
                 Line(
                     begin,
@@ -356,6 +360,8 @@ def read_lines(
 ) -> None:
     """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a list."""
     units = scan.units
+    if not lists and all(line.names is None for line in lines):
+        return
     _read_bare(scan, lines, lists, findings)
     inline = [item for items in lists for item in items if item.is_inline]
     hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in inline}
@@ -961,9 +967,11 @@ def _locate(scan: Scan, found: Decision, offset: int) -> Reading:
 def find_questions(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> set[int]:
     """Return where a new question, or the next turn of a conversation, may begin."""
     units = scan.units
-    found = {at for at, roles in enumerate(units.roles) if roles & QUESTION and _opens_question(units, at)}
-    found |= {line.begin for line in lines if _is_question_tag(units.words[line.begin])}
-    found |= {at for items in lists if (at := is_question(scan, lines, items)) is not None}
+    found = {at for at in units.marked if units.roles[at] & QUESTION and _opens_question(units, at)}
+    if "[" in units.text:
+        found |= {line.begin for line in lines if _is_question_tag(units.words[line.begin])}
+    if lists:
+        found |= {at for items in lists if (at := is_question(scan, lines, items)) is not None}
     return found
 
 

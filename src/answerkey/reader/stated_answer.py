@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from answerkey.reader.candidates import (
@@ -17,7 +17,7 @@ from answerkey.reader.candidates import (
     read_texts,
 )
 from answerkey.reader.characters import WHITE_SPACE, Reading
-from answerkey.reader.markup import MARKUP, UNCHECKED, find_parts, read_markup, simplify
+from answerkey.reader.markup import BOXES, CHECKED, MARKUP, UNCHECKED, find_parts, read_markup, simplify
 from answerkey.reader.statements import (
     CUES,
     Decision,
@@ -49,6 +49,7 @@ from answerkey.reader.units import (
     FIX,
     HYPHENS,
     IF,
+    IT,
     LABEL_MARKS,
     MATHEMATICS,
     MAYBE,
@@ -111,6 +112,9 @@ _VERDICTS = RIGHT | WRONG | YES
 _LIST_MARKS = frozenset(".)\uff0e\uff09\u3001")
 _BOLD = frozenset({"**", "__", "***"})
 _STRUCK = "~~"
+_TICK = "\u2705"
+#: `A: T`, `B: F`; in Romance languages `V`.
+_INITIALS = frozenset("tfv")
 _NEGATIVE_SIGNS = frozenset(
     {UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7", "\U0001f5d9", "\u274c\ufe0f", "\u2716\ufe0f"}
 )
@@ -158,6 +162,8 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
         at += 1
     names = read_names(scan, at)
     if names is None or names.end > end:
+        return plain
+    if "\\" in units.text and not BOXES.isdisjoint(units.words[begin : names.end]):
         return plain
     if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
         return plain
@@ -230,10 +236,15 @@ def _is_echo(scan: Scan, names: Named, end: int) -> bool:
     return all(units.words[one] in _TRAILING_MARKS for one in range(text.end, end))
 
 
-def list_echoes(lines: Sequence[Line]) -> Iterator[int]:
-    """Yield the units of lines that only repeat an option; one such line may be the answer."""
+def list_echoes(scan: Scan, lines: Sequence[Line]) -> Iterator[int]:
+    """Yield the units of lines that only repeat an option; one such line may be the answer.
+
+    The text of the first option may stand before the others without its label, which ended the prompt.
+    """
     echoes = [line for line in lines if line.is_echo]
     if len({line.names.choices for line in echoes if line.names}) > 1:
+        if lines[1] is echoes[0] and scan.texts.is_own(scan.units, lines[0].begin, scan.labels.choices[0]):
+            echoes.append(lines[0])
         for line in echoes:
             yield from range(line.begin, line.end)
 
@@ -326,7 +337,12 @@ def _find_mark(units: Units, at: int) -> str:
     if _is_sign(units, at):
         return UNCHECKED
     word = units.words[at]
-    return word if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]) else ""
+    if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]):
+        return word
+    if units.roles[at] & _VERDICTS and not units.token(at).isascii():
+        return UNCHECKED
+    is_judged = at + 1 < units.size and bool(units.roles[at + 1] & _VERDICTS)
+    return word if is_judged and (word in DASHES or word in ROUND_OPEN) else ""
 
 
 def is_question(scan: Scan, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
@@ -337,18 +353,19 @@ def is_question(scan: Scan, lines: Sequence[Line], items: Sequence[Line]) -> int
         return None
     if any(judge(scan, item) is not None for item in items):
         return None
-    at = max(bisect_right([line.begin for line in lines], items[0].begin) - 1, 0)
-    for line in lines[at : at - 2 if at > 1 else None : -1]:
-        end = min(line.end, items[0].begin)
-        if not QUESTION_MARKS.isdisjoint(units.words[line.begin : end]):
+    at = bisect_right(lines, items[0].begin, key=lambda line: line.begin) - 1
+    while at >= 0:
+        line = lines[at]
+        before = range(line.begin, min(line.end, items[0].begin))
+        if not QUESTION_MARKS.isdisjoint(units.words[one] for one in before):
             return line.begin
         word = units.words[line.begin]
-        if (
-            line is not lines[at]
-            and word.isdecimal()
-            and units.words[line.begin + 1 : line.begin + 2] != [BREAK]
-        ):
+        if line.end <= items[0].begin and word.isdecimal() and units.words[line.begin + 1] != BREAK:
             return line.begin
+        # `Options:` may stand between.
+        if any(is_word(units, one) and not units.roles[one] & OPTION for one in before):
+            return None
+        at -= 1
     return None
 
 
@@ -360,6 +377,8 @@ def read_lines(
 ) -> None:
     """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a list."""
     units = scan.units
+    if CHECKED in units.words or _TICK in units.words:
+        _read_checked(scan, lines, findings)
     if not lists and all(line.names is None for line in lines):
         return
     _read_bare(scan, lines, lists, findings)
@@ -380,17 +399,32 @@ def read_lines(
     if not labelled or judge(scan, labelled[0], is_alone=is_alone) is False or _is_numeral(scan, labelled[0]):
         return
     first, last = lines[0], lines[-1]
-    if first.is_labelled:
-        if not _opens_list(scan, lines) and not _is_inline_list(scan, first):
-            findings.statements.append(_state_first(scan, lines))
-    elif last.is_labelled and len(labelled) == 1 and judge(scan, last) is None:
+    is_listing = first.is_labelled and (_opens_list(scan, lines) or _is_inline_list(scan, first))
+    if first.is_labelled and not is_listing:
+        findings.statements += _state_first(scan, lines)
+    elif (
+        last.is_labelled
+        and last is not first
+        and judge(scan, last) is None
+        and _is_only(scan, lists, labelled)
+    ):
         findings.statements.append(_state_line(last, "last_label"))
-    elif len(labelled) == 1:
+    elif len(labelled) == 1 and not is_listing:
         before = lines[lines.index(labelled[0]) - 1]
         is_formula = not MATHEMATICS.isdisjoint(units.words[labelled[0].begin : labelled[0].begin + _LEAD])
         is_led = units.words[before.end - 1] in COLONS and units.roles[before.end - 2] & BE
         if is_led and not is_formula:
             findings.statements.append(_state_line(labelled[0], "after_colon", Weight.VERDICT))
+
+
+def _is_only(scan: Scan, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
+    """Say whether the last label, which is not judged, is the only one but for a list of all options."""
+    if judge(scan, labelled[-1]) is not None:
+        return False
+    if len(labelled) == 1:
+        return not any(item is labelled[0] for items in lists for item in items)
+    full = [items for items in lists if len(items) == len(scan.labels.choices)]
+    return len(full) == 1 and labelled[-1] not in full[0] and len(labelled) == len(full[0]) + 1
 
 
 def _state_line(line: Line, part: str, weight: Weight = Weight.DEFINITE) -> Statement:
@@ -399,8 +433,11 @@ def _state_line(line: Line, part: str, weight: Weight = Weight.DEFINITE) -> Stat
     return Statement(names.choices, part, weight, line.begin, names.end, names.clashes)
 
 
-def _state_first(scan: Scan, lines: Sequence[Line]) -> Statement:
-    """Return what a label states that opens the text: several if others are listed right after it."""
+def _state_first(scan: Scan, lines: Sequence[Line]) -> list[Statement]:
+    """Return what a label states that opens the text: several choices if others are listed right after it.
+
+    Nothing if they are the rest of the options, of which the first stand in the prompt.
+    """
     stated = _state_line(lines[0], "first_label")
     others = []
     for line in lines[1:]:
@@ -409,9 +446,13 @@ def _state_first(scan: Scan, lines: Sequence[Line]) -> Statement:
         others.append(line)
     named = [line.names.choices for line in others if line.names]
     if not others or stated.choices in named or not all(_is_listed(scan, line) for line in others):
-        return stated
+        return [stated]
+    if (*stated.choices, *(choice for one in named for choice in one)) == scan.labels.choices[
+        -len(others) - 1 :
+    ]:
+        return []
     choices = dict.fromkeys(choice for one in (stated.choices, *named) for choice in one)
-    return replace(stated, choices=tuple(choices), end=others[-1].end)
+    return [replace(stated, choices=tuple(choices), end=others[-1].end)]
 
 
 def _is_listed(scan: Scan, item: Line) -> bool:
@@ -419,7 +460,21 @@ def _is_listed(scan: Scan, item: Line) -> bool:
     is_short = item.end - item.begin <= _SHORT_ITEM
     if is_short and scan.texts.options and item.names:
         is_short = not any(is_word(scan.units, at) for at in range(item.names.end, item.end))
-    return (item.is_echo or item.is_bare or is_short) and judge(scan, item) is not False
+    is_option = item.is_echo or item.is_bare or is_short or _is_cut_off(scan, item)
+    return is_option and judge(scan, item) is not False
+
+
+def _is_cut_off(scan: Scan, item: Line) -> bool:
+    """Say whether the text ends within the option of its last line."""
+    units, names = scan.units, item.names
+    if names is None or item.end < units.size:
+        return False
+    begin = names.end + (names.end < item.end and units.words[names.end] in LABEL_MARKS)
+    if begin >= item.end:
+        return False
+    options = dict(zip(scan.labels.choices, scan.texts.options, strict=False))
+    text = units.text[units.start(begin) :].strip().lower()
+    return options.get(names.choices[0], "").lower().startswith(text)
 
 
 def _read_bare(
@@ -484,6 +539,25 @@ def _read_marked(scan: Scan, items: Sequence[Line], findings: Findings) -> None:
         findings.statements.append(_state_line(marked[0], "marked_option", Weight.VERDICT))
 
 
+def _read_checked(scan: Scan, lines: Sequence[Line], findings: Findings) -> None:
+    """Note the one option whose text stands after a tick."""
+    units, found = scan.units, []
+    for line in lines:
+        at = line.begin
+        while at < line.end and units.words[at] in BULLETS:
+            at += 1
+        if line.names is None and units.words[at] in {CHECKED, _TICK}:
+            text = scan.texts.find(units, at + 1)
+            if (
+                text is not None
+                and text.choice
+                and all(_may_trail(units, one) for one in range(text.end, line.end))
+            ):
+                found.append(Statement((text.choice,), "marked_option", Weight.VERDICT, at, text.end))
+    if len(found) == 1:
+        findings.statements += found
+
+
 def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
     """Return whether a line of a list calls its option right or wrong; None if it says neither.
 
@@ -507,6 +581,8 @@ def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
         rest = range(at, line.end)
         if all(units.roles[one] & (_VERDICTS | NOT) or not is_word(units, one) for one in rest):
             return None
+    if at + 1 == line.end and units.labels[at] is None and units.words[at] in _INITIALS:
+        return units.words[at] != "f"
     for at in range(begin, line.end):
         roles = units.roles[at]
         if units.labels[at] not in {None, *names.choices} and not units.token(at).islower():
@@ -552,6 +628,7 @@ def _is_verdict(units: Units, at: int, line: Line) -> bool:
     if after >= line.end and _is_sign(units, at):
         return True
     is_open = units.words[before] in _BEFORE_VERDICT or bool(units.roles[before] & BE)
+    is_open = is_open or (before == line.begin and line.is_inline)
     return is_open and (after >= line.end or not is_word(units, after) or bool(units.roles[after] & AFTER))
 
 
@@ -617,7 +694,11 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
     if not scan.texts.options:
         return
     found = [
-        (line, one) for line in lines if not line.names and (one := _read_text_line(scan, line)) is not None
+        (line, one)
+        for line in lines
+        if not line.names
+        and line.begin not in findings.echoed
+        and (one := _read_text_line(scan, line)) is not None
     ]
     if len({one.choices for _, one in found}) != 1:
         return
@@ -647,8 +728,11 @@ def _read_text_line(scan: Scan, line: Line) -> Statement | None:
     return Statement(found.choices, "option_text", Weight.TENTATIVE, at, found.end, found.clashes)
 
 
-def read_assertion(scan: Scan) -> Decision | None:
-    """Return the only option whose text a completion asserts: as its first words, as its last, or alone."""
+def read_assertion(scan: Scan, echoed: Container[int] = ()) -> Decision | None:
+    """Return the only option whose text a completion asserts: as its first words, as its last, or alone.
+
+    The units `echoed` only repeat the options.
+    """
     units = scan.units
     if not scan.texts.options or any(roles & FIX for roles in units.roles[-_LAST_WORDS:]):
         return None
@@ -656,6 +740,7 @@ def read_assertion(scan: Scan) -> Decision | None:
     found = list(_find_texts(scan, 0, units.size if is_short else _LONGEST_OPENING))
     if not is_short:
         found += _find_texts(scan, units.size - MOST_ASSERTED, units.size)
+    found = [one for one in found if one.begin not in echoed]
     clear = [one for one in found if _opens(units, one) or _concludes(units, one)]
     if not clear and is_short:
         inside = {at for one in found for at in range(one.begin, one.end)}
@@ -797,13 +882,14 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
             # A list that calls one option right and all others wrong says as much as a final answer.
             right = [one for one in statements if one.part == "verdict_list" and one not in group]
             return _combine(scan, [*right, *group] if len(right) == 1 else group)
-    return _eliminate(scan, findings) or read_assertion(scan) or Decision(reason=NOTHING)
+    return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
 
 
 def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
     """Return everything that the text states or excludes."""
     units, findings = scan.units, Findings()
-    echoed = set(list_echoes(lines))
+    findings.echoed.update(list_echoes(scan, lines))
+    echoed = findings.echoed
     marked = units.marked
     if not MARKUP.isdisjoint(units.words):
         marked = sorted({*marked, *(at for at, word in enumerate(units.words) if word in MARKUP)})
@@ -987,6 +1073,8 @@ def _opens_question(units: Units, at: int) -> bool:
     if before >= 0 and units.words[before] != BREAK:
         return False
     after = units.words[at + 1 : at + 5]
+    if units.words[at - 1][:1] == "#" and after[:1] == [BREAK]:
+        return True
     is_numbered = len(after) > 1 and after[0].isdecimal()
     return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
 
@@ -994,23 +1082,18 @@ def _opens_question(units: Units, at: int) -> bool:
 def is_foreign(scan: Scan, items: Sequence[Line]) -> bool:
     """Say whether a list has other options than those that were asked about: few share a word with theirs."""
     options = dict(zip(scan.labels.choices, scan.texts.options, strict=False))
-    shared = compared = 0
+    shared = compared = remarks = 0
     for item in items:
         names = item.names or Named(("",), item.begin, item.end)
         option = _list_content(
             normalize_word(token) for _, token in split_tokens(options.get(names.choices[0], ""))
         )
-        here = _list_content(
-            scan.units.raw[one] for one in range(scan.units.places[names.end], _end_raw(scan, item))
-        )
+        here = _list_content(scan.units.raw[scan.units.places[names.end] : scan.units.places[item.end]])
+        remarks += any(roles & IT for roles in scan.units.roles[names.end : names.end + 3])
         if option and here:
             compared += 1
             shared += not option.isdisjoint(here)
-    return compared > 1 and 2 * shared < compared
-
-
-def _end_raw(scan: Scan, item: Line) -> int:
-    return scan.units.places[item.end] if item.end < scan.units.size else len(scan.units.raw)
+    return compared > 1 and 2 * shared < compared and 2 * remarks < compared
 
 
 def _list_content(words: Iterable[str]) -> set[str]:

@@ -146,7 +146,22 @@ def split_lines(scan: Scan) -> list[Line]:
     breaks = [at for at, word in enumerate(words) if word == BREAK] if BREAK in words else []
     begins = [0, *(at + 1 for at in breaks)]
     ends = [*breaks, len(words)]
-    return [_read_line(scan, begin, end) for begin, end in zip(begins, ends, strict=True) if end > begin]
+    lines = [_read_line(scan, begin, end) for begin, end in zip(begins, ends, strict=True) if end > begin]
+    return _drop_answer_prefix(scan, lines) if "q" in scan.units.raw else lines
+
+
+def _drop_answer_prefix(scan: Scan, lines: list[Line]) -> list[Line]:
+    """Return the lines, of which one begins after an `A:` that only answers a `Q:` before it."""
+    words = scan.units.words
+    marks = {
+        words[line.begin + 1] for line in lines if words[line.begin] == "q" and line.end > line.begin + 1
+    }
+    labelled = [line for line in lines if line.is_labelled]
+    if len(labelled) != 1 or words[labelled[0].begin] != "a" or words[labelled[0].begin + 1] not in marks:
+        return lines
+    begin, end = labelled[0].begin + 2, labelled[0].end
+    answer = [_read_line(scan, begin, end)] if end > begin else []
+    return sorted([line for line in lines if line is not labelled[0]] + answer, key=lambda line: line.begin)
 
 
 def _read_line(scan: Scan, begin: int, end: int) -> Line:
@@ -901,8 +916,9 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
             read_cue(scan, at, findings)
         if units.labels[at] is not None:
             read_subject(scan, at, findings)
-            if at and units.words[at - 1] in ROUND_OPEN:
-                read_labelled_text(scan, at - 1, findings)
+            bracket = at - 2 if at > 1 and units.roles[at - 1] & OPTION else at - 1
+            if bracket >= 0 and units.words[bracket] in ROUND_OPEN:
+                read_labelled_text(scan, bracket, findings)
         elif units.words[at] in MARKUP:
             read_markup(scan, at, findings)
     drop_listed(scan, lists, findings)

@@ -376,12 +376,22 @@ def find_joined(scan: Scan, position: int) -> int | None:
     """Return where the label is that is joined to the one at `position`."""
     units = scan.units
     end = close_label(units, position)
+    if _is_row(units, position, end):
+        return end + 1
     for begin in dict.fromkeys((end, skip_remark(scan, end, str(units.labels[position])))):
         further = _skip_joint(units, begin)
         joined = None if further is None else find_label(units, further)
         if joined is not None and _is_another(scan, joined, is_direct=further == begin + 1):
             return joined
     return None
+
+
+def _is_row(units: Units, position: int, end: int) -> bool:
+    """Say whether another label in brackets follows one in brackets: `(A) (B)`, not `(E) (i) and (iii)`."""
+    if end + 2 >= units.size or units.words[end] not in ROUND_OPEN or units.words[end - 1] not in ROUND_CLOSE:
+        return False
+    is_alike = units.token(end + 1).isupper() == units.token(position).isupper()
+    return is_alike and units.labels[end + 1] is not None and units.words[end + 2] in ROUND_CLOSE
 
 
 def skip_remark(scan: Scan, at: int, choice: str) -> int:

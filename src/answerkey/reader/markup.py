@@ -10,6 +10,9 @@ from answerkey.reader.units import (
     AND,
     ANSWER,
     BREAK,
+    COLONS,
+    COMMAS,
+    DASHES,
     MAYBE,
     OPERATORS,
     OPTION,
@@ -28,14 +31,14 @@ _THOUGHTS = "think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|s
 
 #: The tokens that frame the parts of a reply, as models and chat templates write them.
 _FRAME = re.compile(
-    rf"""(?P<open> <(?:{_THOUGHTS})\s?> | \[think\] | \u25c1think\u25b7 | <unused94>
-        | <\|start_thinking\|> | <\|inner_prefix\|> | <\|channel>\s{{0,4}}thought )
-    | (?P<close> </(?:{_THOUGHTS})> | \[/think\] | \u25c1/think\u25b7 | <unused95>
-        | <\|end_thinking\|> | <\|inner_suffix\|> | <channel\|> )
+    rf"""(?P<open> <(?:{_THOUGHTS})\s?> | \[think(?:ing)?\] | \u25c1think\u25b7 | <unused94>
+        | <\|(?:start_)?think(?:ing)?\|> | <\|inner_prefix\|> | <\|channel>\s{{0,4}}thought )
+    | (?P<close> </(?:{_THOUGHTS})> | \[/think(?:ing)?\] | \u25c1/think\u25b7 | <unused95>
+        | <\|(?:end_|/)think(?:ing)?\|> | <\|inner_suffix\|> | <channel\|> )
     | <\|channel\|>\s{{0,4}}(?P<channel>\w{{1,20}})
       [^<>|]{{0,200}}(?:<\|constrain\|>[^<>|]{{0,40}})?<\|message\|>
     | (?P<turn> <[|\uff5c](?!(?:begin|end)_of_box)(?P<name>[^<>|\uff5c\n]{{1,40}})[|\uff5c]>
-        | <\|\w{{1,20}}> | <\w{{1,20}}\|> | </s> | \A\s{{0,4}}<s> | <[be]os> | <(?:start|end)_of_turn>
+        | <\|\w{{1,20}}> | <\w{{1,20}}\|> | </s> | \A\s{{0,4}}<s> | <(?:[be]os|pad)> | <(?:start|end)_of_turn>
         | (?P<inst>\[inst\]) | \[/inst\] )
       (?:\s{{0,2}}(?P<role>assistant|model|user|system|developer|tool)\b)?""",
     re.IGNORECASE | re.VERBOSE,
@@ -110,6 +113,8 @@ _CELLS = frozenset({"td", "th"})
 
 #: Keys of an object that is written down, as JSON or Python has it, and strings after them.
 _KEY = re.compile(r"""(["'])([^\W\d][\w \-]{1,40})\1\s{0,4}:""")
+_LABEL_VALUE = re.compile(r"""\s{0,4}["'][^"'\s]{1,3}["']""")
+_MOST_KEYS = 2
 _JUDGED_KEY = re.compile(
     r"""(["'])\s{0,4},\s{0,20}["'](?:is_?)?(?:correct|right|true|valid)["']\s{0,4}:""", re.IGNORECASE
 )
@@ -117,6 +122,7 @@ _THOUGHT_VALUE = re.compile(
     r"""(?<=")(?:thoughts?|thinking|reasoning|analysis|rationale|scratchpad)"\s{0,4}:\s{0,4}"(?:[^"\\]|\\.){0,20000}(?=")""",
     re.IGNORECASE | re.DOTALL,
 )
+_SIGN_FORM = re.compile("(?<=[\u2611\u2612\u2713-\u2718\u274c])\ufe0f")
 _RADIO_BUTTONS = str.maketrans({"\u25cf": CHECKED, "\u25cb": UNCHECKED})
 _LATEX_SPACE = re.compile(r"\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
 _CHECK_BOX = re.compile(
@@ -130,15 +136,24 @@ def simplify(text: str) -> str:
         text = _LATEX_SPACE.sub(lambda found: " " * len(found[0]), text)
     if "<" in text:
         text = _TAG.sub(_simplify_tag, text)
-    if "\u25cf" in text and "\u25cb" in text:
-        text = text.translate(_RADIO_BUTTONS)
-    if "\uff1d\uff1e" in text:
-        text = text.replace("\uff1d\uff1e", "=>")
+    if not text.isascii():
+        text = _simplify_signs(text)
     if "{" in text and ":" in text:
         text = _simplify_keys(text)
     if "[x]" in text or "[X]" in text or "(x)" in text or "[ ]" in text or "[\u2713]" in text:
         text = _CHECK_BOX.sub(_simplify_check_box, text)
     return text
+
+
+def _simplify_signs(text: str) -> str:
+    """Return a text in which radio buttons are check boxes, and signs have no selector of their form."""
+    if "\u25cf" in text and "\u25cb" in text:
+        text = text.translate(_RADIO_BUTTONS)
+    if UNCHECKED in text and CHECKED not in text:
+        text = text.replace("\u2612", CHECKED)
+    if "\ufe0f" in text:
+        text = _SIGN_FORM.sub(" ", text)
+    return text.replace("\uff1d\uff1e", "=>")
 
 
 def _simplify_keys(text: str) -> str:
@@ -148,10 +163,15 @@ def _simplify_keys(text: str) -> str:
     """
     text = _JUDGED_KEY.sub(lambda found: f"{found[1]}:".ljust(len(found[0])), text)
     keys = [found for found in _KEY.finditer(text) if is_answer_name(found[2])]
-    if len(keys) != 1 or len(keys[0][2]) < len("ans"):
+    if len(keys) > 1:
+        # Of several, those that are followed by a label and nothing else.
+        keys = [one for one in keys if one[2] != "alternative" and _LABEL_VALUE.match(text, one.end())]
+    if not keys or len(keys) > _MOST_KEYS or len({found[2] for found in keys}) < len(keys):
         return text
-    begin, end = keys[0].span()
-    text = f"{text[:begin]}{keys[0][1]}ans{keys[0][1]}:".ljust(end) + text[end:]
+    for found in keys:
+        if len(found[2]) >= len("ans"):
+            begin, end = found.span()
+            text = f"{text[:begin]}{found[1]}ans{found[1]}:".ljust(end) + text[end:]
     return _THOUGHT_VALUE.sub(lambda found: " " * len(found[0]), text)
 
 
@@ -162,7 +182,7 @@ def _simplify_tag(found: re.Match[str]) -> str:
         return BREAK.ljust(size)
     if name in _CELLS:
         return "|".ljust(size)
-    if name in _INLINE:
+    if name in _INLINE or (found[3] and name == "a"):
         return "*".ljust(size) if is_end else "*".rjust(size)
     if is_answer_name(found[2] or "answer"):
         return (CLOSE_ANSWER if is_end else OPEN_ANSWER).ljust(size)
@@ -188,7 +208,7 @@ def _names_answer(name: str) -> bool:
 def _simplify_check_box(found: re.Match[str]) -> str:
     if found[2] == "(" and not found[4] and not found[3]:
         return found[0]
-    return (found[1] + (CHECKED if found[4] else UNCHECKED)).ljust(len(found[0]))
+    return (" " * len(found[1]) + (CHECKED if found[4] else UNCHECKED)).ljust(len(found[0]))
 
 
 # Answers in markup: `\boxed{B}`, `<answer>B</answer>`, `[[B]]`.
@@ -196,8 +216,9 @@ def _simplify_check_box(found: re.Match[str]) -> str:
 _MARKUP_REACH = 40
 #: Brackets after a label that are read with it, though they close the markup.
 _CLOSERS = 3
-_BOXES = frozenset({"\\boxed", "\\fbox", "\\framebox", "\\box", "oxed"})
-MARKUP = _BOXES | {OPEN_ANSWER, "["}
+BOXES = frozenset({"\\boxed", "\\fbox", "\\framebox", "\\box", "oxed"})
+_FORMULA = OPERATORS | DASHES | {"_", "<", ">"}
+MARKUP = BOXES | {OPEN_ANSWER, "["}
 
 
 def read_markup(scan: Scan, at: int, findings: Findings) -> None:
@@ -205,7 +226,7 @@ def read_markup(scan: Scan, at: int, findings: Findings) -> None:
     units, word = scan.units, scan.units.words[at]
     if word == OPEN_ANSWER:
         _note(scan, at, _find_close(units, at + 1, OPEN_ANSWER, CLOSE_ANSWER), findings, part="answer_tag")
-    elif word in _BOXES:
+    elif word in BOXES:
         _note(scan, at, _find_close(units, at + 1, "{", "}"), findings, part="boxed")
     elif units.words[at : at + 2] == ["[", "["]:
         names = read_names(scan, at)
@@ -228,15 +249,22 @@ def _find_close(units: Units, at: int, opening: str, closing: str) -> int:
 def _note(scan: Scan, at: int, end: int, findings: Findings, *, part: str) -> None:
     """Note what stands between the markup and what closes it, or the end of a text that is cut off."""
     units, found = scan.units, follow(scan, at + 1, is_linked=True)
-    if found is None or found.is_negated or found.end > end + _CLOSERS:
+    if found is None or found.is_negated or (found.end > end + _CLOSERS and len(found.choices) == 1):
         return
     choices, further = found.choices, found.end
-    while further < end and units.words[further] in WRAPPING:
-        further += 1
+    if part == "boxed" and choices:
+        inside = units.words[at + 1 : found.end]
+        is_formula = inside.count("'") == 1 or not _FORMULA.isdisjoint(inside)
+        if is_formula and scan.texts.find(units, at + 2) is None:
+            return
+        further += further < end and units.words[further] in COMMAS
+        while further < end and units.words[further] in WRAPPING:
+            further += 1
     if further < end and part == "boxed" and choices:
         word = units.words[further]
-        is_formula = word in OPERATORS or word == "_" or (word[:1] == "\\" and word not in WRAPPING)
-        if is_formula and not scan.texts.is_own(units, further + 1, choices[0]):
+        is_formula = word in _FORMULA or (word[:1] == "\\" and word not in WRAPPING)
+        is_ratio = word in COLONS and units.labels[further + 1] is not None
+        if (is_formula or is_ratio) and not scan.texts.is_own(units, further + 1, choices[0]):
             return
         if units.roles[further] & (AND | OR):  # `A \\text{ and } C`
             others = [label for label in units.labels[further:end] if label not in {None, *choices}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from answerkey.reader.candidates import (
@@ -17,7 +17,7 @@ from answerkey.reader.candidates import (
     read_texts,
 )
 from answerkey.reader.characters import WHITE_SPACE, Reading
-from answerkey.reader.markup import MARKUP, UNCHECKED, find_parts, read_markup, simplify
+from answerkey.reader.markup import BOXES, CHECKED, MARKUP, UNCHECKED, find_parts, read_markup, simplify
 from answerkey.reader.statements import (
     CUES,
     Context,
@@ -49,6 +49,7 @@ from answerkey.reader.units import (
     FIX,
     HYPHENS,
     IF,
+    IT,
     LABEL_MARKS,
     MATHEMATICS,
     MAYBE,
@@ -92,7 +93,8 @@ _SHORT_TEXT = 24
 #: A longer item of a list says more than its option's text.
 _SHORT_ITEM = 10
 
-#: So many items are a list of the options, unless there are fewer options.
+#: So many items are a list, and so many are a list of the options, unless there are fewer options.
+_FEWEST = 2
 _LISTED = 3
 
 #: Pictures: signs and emojis.
@@ -111,6 +113,9 @@ _VERDICTS = RIGHT | WRONG | YES
 _LIST_MARKS = frozenset(".)\uff0e\uff09\u3001")
 _BOLD = frozenset({"**", "__", "***"})
 _STRUCK = "~~"
+_TICK = "\u2705"
+#: `A: T`, `B: F`; in Romance languages `V`.
+_INITIALS = frozenset("tfv")
 _NEGATIVE_SIGNS = frozenset(
     {UNCHECKED, *"\u2717\u2718\u274c\u2716\u2612\u00d7", "\U0001f5d9", "\u274c\ufe0f", "\u2716\ufe0f"}
 )
@@ -142,7 +147,22 @@ def split_lines(scan: Scan) -> list[Line]:
     breaks = [at for at, word in enumerate(words) if word == BREAK] if BREAK in words else []
     begins = [0, *(at + 1 for at in breaks)]
     ends = [*breaks, len(words)]
-    return [_read_line(scan, begin, end) for begin, end in zip(begins, ends, strict=True) if end > begin]
+    lines = [_read_line(scan, begin, end) for begin, end in zip(begins, ends, strict=True) if end > begin]
+    return _drop_answer_prefix(scan, lines) if "q" in scan.units.raw else lines
+
+
+def _drop_answer_prefix(scan: Scan, lines: list[Line]) -> list[Line]:
+    """Return the lines, of which one begins after an `A:` that only answers a `Q:` before it."""
+    words = scan.units.words
+    marks = {
+        words[line.begin + 1] for line in lines if words[line.begin] == "q" and line.end > line.begin + 1
+    }
+    labelled = [line for line in lines if line.is_labelled]
+    if len(labelled) != 1 or words[labelled[0].begin] != "a" or words[labelled[0].begin + 1] not in marks:
+        return lines
+    begin, end = labelled[0].begin + 2, labelled[0].end
+    answer = [_read_line(scan, begin, end)] if end > begin else []
+    return sorted([line for line in lines if line is not labelled[0]] + answer, key=lambda line: line.begin)
 
 
 def _read_line(scan: Scan, begin: int, end: int) -> Line:
@@ -159,6 +179,8 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
     names = read_names(scan, at)
     if names is None or names.end > end:
         return plain
+    if "\\" in units.text and not BOXES.isdisjoint(units.words[begin : names.end]):
+        return plain
     if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
         return plain
     is_cell = "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
@@ -174,9 +196,9 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
 def _is_sign(units: Units, at: int) -> bool:
     """Say whether a unit is a tick, a cross or a check box."""
     word = units.words[at]
-    return word == UNCHECKED or (
-        bool(units.roles[at] & (YES | WRONG)) and not word[:1].isalnum() and bool(word)
-    )
+    if not units.roles[at] & (YES | WRONG):
+        return word == UNCHECKED
+    return word != "" and not word[0].isalnum()
 
 
 def _may_trail(units: Units, at: int) -> bool:
@@ -230,10 +252,15 @@ def _is_echo(scan: Scan, names: Named, end: int) -> bool:
     return all(units.words[one] in _TRAILING_MARKS for one in range(text.end, end))
 
 
-def list_echoes(lines: Sequence[Line]) -> Iterator[int]:
-    """Yield the units of lines that only repeat an option; one such line may be the answer."""
+def list_echoes(scan: Scan, lines: Sequence[Line]) -> Iterator[int]:
+    """Yield the units of lines that only repeat an option; one such line may be the answer.
+
+    The text of the first option may stand before the others without its label, which ended the prompt.
+    """
     echoes = [line for line in lines if line.is_echo]
     if len({line.names.choices for line in echoes if line.names}) > 1:
+        if lines[1] is echoes[0] and scan.texts.is_own(scan.units, lines[0].begin, scan.labels.choices[0]):
+            echoes.append(lines[0])
         for line in echoes:
             yield from range(line.begin, line.end)
 
@@ -243,9 +270,12 @@ def list_echoes(lines: Sequence[Line]) -> Iterator[int]:
 
 def find_lists(scan: Scan, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text, each with its items; an item names one choice, later ones later choices."""
-    found = list(_find_vertical(scan, lines))
-    positions = [at for at, label in enumerate(scan.units.labels) if label is not None]
-    if len(positions) > 1:
+    labels = scan.units.labels
+    positions = [at for at in scan.units.marked if labels[at] is not None]
+    if len(positions) < _FEWEST:
+        return []
+    found = list(_find_vertical(scan, lines)) if len(lines) >= _FEWEST else []
+    if len(positions) >= min(_LISTED, len(scan.labels.choices)):
         found += _find_inline(scan, lines, positions)
     return found
 
@@ -259,13 +289,13 @@ def _find_vertical(scan: Scan, lines: Sequence[Line]) -> Iterator[list[Line]]:
         is_item = is_item and (line.is_labelled or line.is_bare or _has_mark(scan.units, line))
         place = choices.index(line.names.choices[0]) if line.names and is_item else -1
         if place <= last:
-            if len(items) > 1:
+            if len(items) >= _FEWEST:
                 yield items
             items = []
         if is_item:
             items.append(line)
         last = place
-    if len(items) > 1:
+    if len(items) >= _FEWEST:
         yield items
 
 
@@ -278,10 +308,10 @@ def _has_mark(units: Units, line: Line) -> bool:
 def _find_inline(scan: Scan, lines: Sequence[Line], positions: Sequence[int]) -> Iterator[list[Line]]:
     """Yield lists such as `(A) Paris (B) Lyon (C) Nice`, in the order of the choices."""
     units, choices = scan.units, scan.labels.choices
-    needed = min(_LISTED, len(choices))
+    needed = max(min(_LISTED, len(choices)), _FEWEST)
     for line in lines:
         here = positions[bisect_left(positions, line.begin) : bisect_left(positions, line.end)]
-        if len(here) < max(needed, 2):
+        if len(here) < needed:
             continue
         items: list[int] = []
         mark = ""
@@ -291,7 +321,7 @@ def _find_inline(scan: Scan, lines: Sequence[Line], positions: Sequence[int]) ->
                 if found and found == (mark or found) and _says_something(units, items, at):
                     items.append(at)
                     mark = found
-        if len(items) >= max(needed, 2):
+        if len(items) >= needed:
             yield [
                 Line(
                     begin,
@@ -323,7 +353,12 @@ def _find_mark(units: Units, at: int) -> str:
     if _is_sign(units, at):
         return UNCHECKED
     word = units.words[at]
-    return word if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]) else ""
+    if word in _INLINE_MARKS or (word in DASHES and units.gaps[at]):
+        return word
+    if units.roles[at] & _VERDICTS and not units.token(at).isascii():
+        return UNCHECKED
+    is_judged = at + 1 < units.size and bool(units.roles[at + 1] & _VERDICTS)
+    return word if is_judged and (word in DASHES or word in ROUND_OPEN) else ""
 
 
 def is_question(scan: Scan, lines: Sequence[Line], items: Sequence[Line]) -> int | None:
@@ -334,18 +369,19 @@ def is_question(scan: Scan, lines: Sequence[Line], items: Sequence[Line]) -> int
         return None
     if any(judge(scan, item) is not None for item in items):
         return None
-    at = max(bisect_right([line.begin for line in lines], items[0].begin) - 1, 0)
-    for line in lines[at : at - 2 if at > 1 else None : -1]:
-        end = min(line.end, items[0].begin)
-        if not QUESTION_MARKS.isdisjoint(units.words[line.begin : end]):
+    at = bisect_right(lines, items[0].begin, key=lambda line: line.begin) - 1
+    while at >= 0:
+        line = lines[at]
+        before = range(line.begin, min(line.end, items[0].begin))
+        if not QUESTION_MARKS.isdisjoint(units.words[one] for one in before):
             return line.begin
         word = units.words[line.begin]
-        if (
-            line is not lines[at]
-            and word.isdecimal()
-            and units.words[line.begin + 1 : line.begin + 2] != [BREAK]
-        ):
+        if line.end <= items[0].begin and word.isdecimal() and units.words[line.begin + 1] != BREAK:
             return line.begin
+        # `Options:` may stand between.
+        if any(is_word(units, one) and not units.roles[one] & OPTION for one in before):
+            return None
+        at -= 1
     return None
 
 
@@ -357,6 +393,10 @@ def read_lines(
 ) -> None:
     """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a list."""
     units = scan.units
+    if CHECKED in units.words or _TICK in units.words:
+        _read_checked(scan, lines, findings)
+    if not lists and all(line.names is None for line in lines):
+        return
     _read_bare(scan, lines, lists, findings)
     inline = [item for items in lists for item in items if item.is_inline]
     hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in inline}
@@ -375,17 +415,32 @@ def read_lines(
     if not labelled or judge(scan, labelled[0], is_alone=is_alone) is False or _is_numeral(scan, labelled[0]):
         return
     first, last = lines[0], lines[-1]
-    if first.is_labelled:
-        if not _opens_list(scan, lines) and not _is_inline_list(scan, first):
-            findings.statements.append(_state_first(scan, lines))
-    elif last.is_labelled and len(labelled) == 1 and judge(scan, last) is None:
+    is_listing = first.is_labelled and (_opens_list(scan, lines) or _is_inline_list(scan, first))
+    if first.is_labelled and not is_listing:
+        findings.statements += _state_first(scan, lines)
+    elif (
+        last.is_labelled
+        and last is not first
+        and judge(scan, last) is None
+        and _is_only(scan, lists, labelled)
+    ):
         findings.statements.append(_state_line(last, "last_label"))
-    elif len(labelled) == 1:
+    elif len(labelled) == 1 and not is_listing:
         before = lines[lines.index(labelled[0]) - 1]
         is_formula = not MATHEMATICS.isdisjoint(units.words[labelled[0].begin : labelled[0].begin + _LEAD])
         is_led = units.words[before.end - 1] in COLONS and units.roles[before.end - 2] & BE
         if is_led and not is_formula:
             findings.statements.append(_state_line(labelled[0], "after_colon", Weight.VERDICT))
+
+
+def _is_only(scan: Scan, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
+    """Say whether the last label, which is not judged, is the only one but for a list of all options."""
+    if judge(scan, labelled[-1]) is not None:
+        return False
+    if len(labelled) == 1:
+        return not any(item is labelled[0] for items in lists for item in items)
+    full = [items for items in lists if len(items) == len(scan.labels.choices)]
+    return len(full) == 1 and labelled[-1] not in full[0] and len(labelled) == len(full[0]) + 1
 
 
 def _state_line(line: Line, part: str, weight: Weight = Weight.DEFINITE) -> Statement:
@@ -394,8 +449,11 @@ def _state_line(line: Line, part: str, weight: Weight = Weight.DEFINITE) -> Stat
     return Statement(names.choices, part, weight, line.begin, names.end, names.clashes)
 
 
-def _state_first(scan: Scan, lines: Sequence[Line]) -> Statement:
-    """Return what a label states that opens the text: several if others are listed right after it."""
+def _state_first(scan: Scan, lines: Sequence[Line]) -> list[Statement]:
+    """Return what a label states that opens the text: several choices if others are listed right after it.
+
+    Nothing if they are the rest of the options, of which the first stand in the prompt.
+    """
     stated = _state_line(lines[0], "first_label")
     others = []
     for line in lines[1:]:
@@ -404,9 +462,13 @@ def _state_first(scan: Scan, lines: Sequence[Line]) -> Statement:
         others.append(line)
     named = [line.names.choices for line in others if line.names]
     if not others or stated.choices in named or not all(_is_listed(scan, line) for line in others):
-        return stated
+        return [stated]
+    if (*stated.choices, *(choice for one in named for choice in one)) == scan.labels.choices[
+        -len(others) - 1 :
+    ]:
+        return []
     choices = dict.fromkeys(choice for one in (stated.choices, *named) for choice in one)
-    return replace(stated, choices=tuple(choices), end=others[-1].end)
+    return [replace(stated, choices=tuple(choices), end=others[-1].end)]
 
 
 def _is_listed(scan: Scan, item: Line) -> bool:
@@ -414,7 +476,21 @@ def _is_listed(scan: Scan, item: Line) -> bool:
     is_short = item.end - item.begin <= _SHORT_ITEM
     if is_short and scan.texts.options and item.names:
         is_short = not any(is_word(scan.units, at) for at in range(item.names.end, item.end))
-    return (item.is_echo or item.is_bare or is_short) and judge(scan, item) is not False
+    is_option = item.is_echo or item.is_bare or is_short or _is_cut_off(scan, item)
+    return is_option and judge(scan, item) is not False
+
+
+def _is_cut_off(scan: Scan, item: Line) -> bool:
+    """Say whether the text ends within the option of its last line."""
+    units, names = scan.units, item.names
+    if names is None or item.end < units.size:
+        return False
+    begin = names.end + (names.end < item.end and units.words[names.end] in LABEL_MARKS)
+    if begin >= item.end:
+        return False
+    options = dict(zip(scan.labels.choices, scan.texts.options, strict=False))
+    text = units.text[units.start(begin) :].strip().lower()
+    return options.get(names.choices[0], "").lower().startswith(text)
 
 
 def _read_bare(
@@ -479,6 +555,25 @@ def _read_marked(scan: Scan, items: Sequence[Line], findings: Findings) -> None:
         findings.statements.append(_state_line(marked[0], "marked_option", Weight.VERDICT))
 
 
+def _read_checked(scan: Scan, lines: Sequence[Line], findings: Findings) -> None:
+    """Note the one option whose text stands after a tick."""
+    units, found = scan.units, []
+    for line in lines:
+        at = line.begin
+        while at < line.end and units.words[at] in BULLETS:
+            at += 1
+        if line.names is None and units.words[at] in {CHECKED, _TICK}:
+            text = scan.texts.find(units, at + 1)
+            if (
+                text is not None
+                and text.choice
+                and all(_may_trail(units, one) for one in range(text.end, line.end))
+            ):
+                found.append(Statement((text.choice,), "marked_option", Weight.VERDICT, at, text.end))
+    if len(found) == 1:
+        findings.statements += found
+
+
 def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
     """Return whether a line of a list calls its option right or wrong; None if it says neither.
 
@@ -502,6 +597,8 @@ def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
         rest = range(at, line.end)
         if all(units.roles[one] & (_VERDICTS | NOT) or not is_word(units, one) for one in rest):
             return None
+    if at + 1 == line.end and units.labels[at] is None and units.words[at] in _INITIALS:
+        return units.words[at] != "f"
     for at in range(begin, line.end):
         roles = units.roles[at]
         if units.labels[at] not in {None, *names.choices} and not units.token(at).islower():
@@ -547,6 +644,7 @@ def _is_verdict(units: Units, at: int, line: Line) -> bool:
     if after >= line.end and _is_sign(units, at):
         return True
     is_open = units.words[before] in _BEFORE_VERDICT or bool(units.roles[before] & BE)
+    is_open = is_open or (before == line.begin and line.is_inline)
     return is_open and (after >= line.end or not is_word(units, after) or bool(units.roles[after] & AFTER))
 
 
@@ -612,7 +710,11 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
     if not scan.texts.options:
         return
     found = [
-        (line, one) for line in lines if not line.names and (one := _read_text_line(scan, line)) is not None
+        (line, one)
+        for line in lines
+        if not line.names
+        and line.begin not in findings.echoed
+        and (one := _read_text_line(scan, line)) is not None
     ]
     if len({one.choices for _, one in found}) != 1:
         return
@@ -642,8 +744,11 @@ def _read_text_line(scan: Scan, line: Line) -> Statement | None:
     return Statement(found.choices, "option_text", Weight.TENTATIVE, at, found.end, found.clashes)
 
 
-def read_assertion(scan: Scan) -> Decision | None:
-    """Return the only option whose text a completion asserts: as its first words, as its last, or alone."""
+def read_assertion(scan: Scan, echoed: Container[int] = ()) -> Decision | None:
+    """Return the only option whose text a completion asserts: as its first words, as its last, or alone.
+
+    The units `echoed` only repeat the options.
+    """
     units = scan.units
     if not scan.texts.options or any(roles & FIX for roles in units.roles[-_LAST_WORDS:]):
         return None
@@ -651,6 +756,7 @@ def read_assertion(scan: Scan) -> Decision | None:
     found = list(_find_texts(scan, 0, units.size if is_short else _LONGEST_OPENING))
     if not is_short:
         found += _find_texts(scan, units.size - MOST_ASSERTED, units.size)
+    found = [one for one in found if one.begin not in echoed]
     clear = [one for one in found if _opens(units, one) or _concludes(units, one)]
     if not clear and is_short:
         inside = {at for one in found for at in range(one.begin, one.end)}
@@ -795,7 +901,7 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
             # A list that calls one option right and all others wrong says as much as a final answer.
             right = [one for one in statements if one.part == "verdict_list" and one not in group]
             return _combine(scan, [*right, *group] if len(right) == 1 else group)
-    return _eliminate(scan, findings) or read_assertion(scan) or Decision(reason=NOTHING)
+    return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
 
 
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
@@ -811,7 +917,8 @@ def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
 def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
     """Return everything that the text states or excludes."""
     units, findings = scan.units, Findings()
-    echoed = set(list_echoes(lines))
+    findings.echoed.update(list_echoes(scan, lines))
+    echoed = findings.echoed
     marked = units.marked
     if not MARKUP.isdisjoint(units.words):
         marked = sorted({*marked, *(at for at, word in enumerate(units.words) if word in MARKUP)})
@@ -823,8 +930,9 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
             read_cue(scan, at, findings)
         if units.labels[at] is not None:
             read_subject(scan, at, findings)
-            if at and units.words[at - 1] in ROUND_OPEN:
-                read_labelled_text(scan, at - 1, findings)
+            bracket = at - 2 if at > 1 and units.roles[at - 1] & OPTION else at - 1
+            if bracket >= 0 and units.words[bracket] in ROUND_OPEN:
+                read_labelled_text(scan, bracket, findings)
         elif units.words[at] in MARKUP:
             read_markup(scan, at, findings)
     drop_listed(scan, lists, findings)
@@ -995,9 +1103,11 @@ def _locate(scan: Scan, found: Decision, offset: int) -> Reading:
 def find_questions(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> set[int]:
     """Return where a new question, or the next turn of a conversation, may begin."""
     units = scan.units
-    found = {at for at, roles in enumerate(units.roles) if roles & QUESTION and _opens_question(units, at)}
-    found |= {line.begin for line in lines if _is_question_tag(units.words[line.begin])}
-    found |= {at for items in lists if (at := is_question(scan, lines, items)) is not None}
+    found = {at for at in units.marked if units.roles[at] & QUESTION and _opens_question(units, at)}
+    if "[" in units.text:
+        found |= {line.begin for line in lines if _is_question_tag(units.words[line.begin])}
+    if lists:
+        found |= {at for items in lists if (at := is_question(scan, lines, items)) is not None}
     return found
 
 
@@ -1013,6 +1123,8 @@ def _opens_question(units: Units, at: int) -> bool:
     if before >= 0 and units.words[before] != BREAK:
         return False
     after = units.words[at + 1 : at + 5]
+    if units.words[at - 1][:1] == "#" and after[:1] == [BREAK]:
+        return True
     is_numbered = len(after) > 1 and after[0].isdecimal()
     return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
 
@@ -1020,23 +1132,18 @@ def _opens_question(units: Units, at: int) -> bool:
 def is_foreign(scan: Scan, items: Sequence[Line]) -> bool:
     """Say whether a list has other options than those that were asked about: few share a word with theirs."""
     options = dict(zip(scan.labels.choices, scan.texts.options, strict=False))
-    shared = compared = 0
+    shared = compared = remarks = 0
     for item in items:
         names = item.names or Named(("",), item.begin, item.end)
         option = _list_content(
             normalize_word(token) for _, token in split_tokens(options.get(names.choices[0], ""))
         )
-        here = _list_content(
-            scan.units.raw[one] for one in range(scan.units.places[names.end], _end_raw(scan, item))
-        )
+        here = _list_content(scan.units.raw[scan.units.places[names.end] : scan.units.places[item.end]])
+        remarks += any(roles & IT for roles in scan.units.roles[names.end : names.end + 3])
         if option and here:
             compared += 1
             shared += not option.isdisjoint(here)
-    return compared > 1 and 2 * shared < compared
-
-
-def _end_raw(scan: Scan, item: Line) -> int:
-    return scan.units.places[item.end] if item.end < scan.units.size else len(scan.units.raw)
+    return compared > 1 and 2 * shared < compared and 2 * remarks < compared
 
 
 def _list_content(words: Iterable[str]) -> set[str]:

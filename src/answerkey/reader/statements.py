@@ -112,6 +112,8 @@ class Findings:
 
     statements: list[Statement] = field(default_factory=list)
     excluded: dict[str, int] = field(default_factory=dict)
+    #: Units of lines that only repeat the options.
+    echoed: set[int] = field(default_factory=set)
 
     def exclude(self, choices: tuple[str, ...], at: int) -> None:
         """Note that the text excludes these choices."""

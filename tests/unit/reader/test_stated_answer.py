@@ -185,7 +185,7 @@ def show(
         ("The answer is A", "A", "A", "answer_cue", "answer is A"),
         ("- x-B चुनता हूँ", "AB", "NOTHING_STATED", None, None),
         ("A, B is the answer", "AB", "SEVERAL_CHOICES", "first_label", "A, B"),
-        ("A. x\nB", "AB", "SEVERAL_CHOICES", "first_label", "A. x\nB"),
+        ("A. x\nB", "AB", "NOTHING_STATED", None, None),
         ("A: wrong.\nB: correct ** x", "AB", "NOTHING_STATED", None, None),
         (
             "A: x - wrong\nB: very very very very very very very very very correct",

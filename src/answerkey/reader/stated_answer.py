@@ -116,7 +116,7 @@ _NEGATIVE_SIGNS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
     """A line that is not blank, or an item of a list within one; `names` are the labels that it begins with.
 

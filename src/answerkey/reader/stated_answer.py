@@ -1024,7 +1024,7 @@ def is_foreign(scan: Scan, items: Sequence[Line]) -> bool:
     for item in items:
         names = item.names or Named(("",), item.begin, item.end)
         option = _list_content(
-            normalize_word(token) for _, token in split_tokens(options.get(names.choices[0], ""))
+            normalize_word(token) for token in split_tokens(options.get(names.choices[0], ""))
         )
         here = _list_content(
             scan.units.raw[one] for one in range(scan.units.places[names.end], _end_raw(scan, item))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,9 +50,8 @@ from answerkey.reader.units import (
 
 # The texts of the options, and where a completion writes one of them in full.
 
-#: The first word of an option begins within so many characters, whatever stands before it.
-_OPTION_PREFIX = 64
-_LONG_WORD = 16
+#: Words and numbers between spaces that are tokens of their own, whatever marks stand around them.
+_PLAIN_WORDS = re.compile(r'(?<!\S)[("*$]*+([a-z]++|[0-9]++(?:[.,:][0-9]++)*+)[.,;:!?)"*%]*+(?!\S)')
 
 _ENGLISH_ARTICLES = ("the", "a", "an")
 _ROMANCE_ARTICLES = ("le", "la", "les", "un", "une", "el", "los", "las", "una", "il", "lo", "gli", "os", "as")
@@ -72,7 +72,7 @@ _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 _Entry = tuple[tuple[str, ...], str | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoundText:
     """An option's text in a completion: the choice (None if several options have that text), and its end."""
 
@@ -83,39 +83,22 @@ class FoundText:
 class OptionTexts:
     """The options as they are written, to be found in the units of one text."""
 
-    __slots__ = ("_known", "_prefixes", "_spelled", "labels", "options")
+    __slots__ = ("_spelled", "labels", "options")
 
     def __init__(self, options: tuple[str, ...], labels: Labels | None) -> None:
         """Begin without having looked anywhere."""
         self.options, self.labels = options, labels
-        self._known: dict[int, FoundText | None] = {}
         self._spelled: dict[str, list[_Entry]] | None = None
-        prefixes = "\n".join([text.lstrip()[:_OPTION_PREFIX].lower() for text in options])
-        #: Where ASCII words stand that an option may begin with.
-        self._prefixes = prefixes if prefixes.isascii() else None
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
         if self.labels is None or at >= units.size:
             return None
-        if at in self._known:
-            return self._known[at]
-        raw, begin = units.raw, units.places[at]
-        first, prefixes, found = raw[begin], self._prefixes, None
-        # Quick, and never wrongly no.
-        if prefixes is None or first in prefixes or len(first) > _LONG_WORD or not first.isascii():
-            found = self._find(units, at, raw, begin)
-        self._known[at] = found
-        return found
-
-    def _find(self, units: Units, at: int, raw: list[str], begin: int) -> FoundText | None:
-        first = raw[begin]
         if self._spelled is None:
-            self._spelled = _spell_options(self.options, self.labels)
-        entries = self._spelled.get(MINUS if first in DASHES else first)
-        if entries is None and first[0] >= FIRST_HANGUL:
-            stems = (first[:end] for end in (-3, -2, -1))
-            entries = next((self._spelled[stem] for stem in stems if stem in self._spelled), None)
+            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
+        raw, begin = units.raw, units.places[at]
+        first = raw[begin]
+        entries = self._spelled.get(first) or (None if first.isascii() else self._find_other(first))
         if entries is None or (first[0].isdecimal() and _is_inside_number(units, at)):
             return None
         best: tuple[int, str | None] = 0, None
@@ -125,12 +108,20 @@ class OptionTexts:
                 best = end, choice
         return FoundText(best[1], bisect_left(units.places, best[0])) if best[0] else None
 
+    def _find_other(self, first: str) -> list[_Entry] | None:
+        """Return the options whose first word is another form of this one: any dash, a noun with its verb."""
+        spelled = self._spelled or {}
+        if first[0] < FIRST_HANGUL:
+            return spelled.get(MINUS) if first in DASHES else None
+        stems = (first[:end] for end in (-3, -2, -1))
+        return next((spelled[stem] for stem in stems if stem in spelled), None)
+
     def find_before(self, units: Units, at: int) -> tuple[str | None, int] | None:
         """Return the choice of the option text that ends before the unit at `at`, and where it begins."""
         if self.labels is None or at == 0:
             return None
         if self._spelled is None:
-            self._spelled = _spell_options(self.options, self.labels)
+            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
         raw, end = units.raw, units.places[at]
         for entries in self._spelled.values():
             for words, choice in entries:
@@ -185,11 +176,13 @@ def _is_inside_number(units: Units, at: int) -> bool:
     return units.words[before] in _BEFORE_NUMBER
 
 
-@lru_cache(maxsize=1024)
-def _spell_options(options: tuple[str, ...], labels: Labels) -> dict[str, list[_Entry]]:
-    """Return the words of the options by the first of them, and without an article that they begin with."""
-    named = list(zip(options, labels.choices, strict=False))
-    spelled = [(_spell_option(text, choice, labels), choice) for text, choice in named]
+def _spell_options(options: Sequence[str], labels: Labels, known: set[str]) -> dict[str, list[_Entry]]:
+    """Return the options that the known words may make up, by their first word, and without an article."""
+    spelled = [
+        (_spell_option(text, choice, labels), choice)
+        for text, choice in zip(options, labels.choices, strict=False)
+        if _may_occur(text, labels, known)
+    ]
     owners: dict[tuple[str, ...], list[str]] = {}
     for words, choice in spelled:
         owners.setdefault(words, []).append(choice)
@@ -203,9 +196,20 @@ def _spell_options(options: tuple[str, ...], labels: Labels) -> dict[str, list[_
     return by_first
 
 
+def _may_occur(text: str, labels: Labels, known: set[str]) -> bool:
+    """Say whether the plain words of an option are known, or none of its text; quick, never wrongly no."""
+    if not labels.is_plain:
+        return True
+    for word in _PLAIN_WORDS.findall(text.lower()):
+        if word not in known and word not in _ARTICLES and word not in labels.by_key:
+            return False
+    return True
+
+
+@lru_cache(maxsize=4096)
 def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
     """Return the words of an option without its own label (`(A) Paris`), emphasis and a full stop."""
-    tokens = [token for _, token in split_tokens(text.strip())]
+    tokens = split_tokens(text.strip())
     words = [normalize_word(token) for token in tokens]
     begin = _skip_label(tokens, words, choice, labels=labels)
     kept = [MINUS if word in DASHES else word for word in words[begin:] if word not in DRESS]
@@ -241,7 +245,7 @@ _FOREIGN = PICK | NOT_AFTER | RIGHT | ANSWER
 _PARTICLES = BE | OPTION | FILL | RIGHT | WRONG | AND | OR | AFTER | MAYBE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Scan:
     """What a text is read with: its units, the labels of its choices, and the texts of its options."""
 
@@ -472,7 +476,7 @@ _BRACKETS = frozenset("([\uff08\u3010")
 _QUOTED = frozenset("\"'")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Named:
     """The choices that a place in the text names, from one unit to another.
 

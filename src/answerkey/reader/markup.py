@@ -198,7 +198,7 @@ def is_answer_name(name: str) -> bool:
 def _names_answer(name: str) -> bool:
     branch: Branch | None = load_lexicon()
     roles = 0
-    for word in (normalize_word(token) for _, token in split_tokens(name)):
+    for word in (normalize_word(token) for token in split_tokens(name)):
         if word in _ANSWER_NAMES or branch is None or word not in branch.roles:
             return word in _ANSWER_NAMES
         roles, branch = branch.roles[word], branch.following.get(word)

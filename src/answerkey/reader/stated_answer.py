@@ -121,7 +121,7 @@ _NEGATIVE_SIGNS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
     """A line that is not blank, or an item of a list within one; `names` are the labels that it begins with.
 
@@ -1136,7 +1136,7 @@ def is_foreign(scan: Scan, items: Sequence[Line]) -> bool:
     for item in items:
         names = item.names or Named(("",), item.begin, item.end)
         option = _list_content(
-            normalize_word(token) for _, token in split_tokens(options.get(names.choices[0], ""))
+            normalize_word(token) for token in split_tokens(options.get(names.choices[0], ""))
         )
         here = _list_content(scan.units.raw[scan.units.places[names.end] : scan.units.places[item.end]])
         remarks += any(roles & IT for roles in scan.units.roles[names.end : names.end + 3])

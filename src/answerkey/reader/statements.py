@@ -80,7 +80,7 @@ class Weight(IntEnum):
     VERDICT = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Statement:
     """Choices that a passage states as the answer: several if that is left open, none if it is no choice.
 
@@ -95,7 +95,7 @@ class Statement:
     clashes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decision:
     """The choice or the reason why there is none, the part of the rule that decided, and where (units)."""
 
@@ -137,7 +137,7 @@ _STRUCK = "~~"
 _INTERJECTION_ENDS = COMMAS | LINKS | STOPS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Followed:
     """What a cue leads to; `choices` are none when it is something that is not a choice.
 

@@ -174,10 +174,9 @@ _PIECE = re.compile(
 )
 
 
-def split_tokens(text: str) -> list[tuple[str, str]]:
-    """Return the spaces before each token, and the token; white space at the end is left out."""
-    pieces = _PIECE.findall(text.rstrip(WHITE_SPACE))
-    return [(piece[: len(piece) - len(token)], token) for piece in pieces if (token := piece.lstrip(SPACES))]
+def split_tokens(text: str) -> list[str]:
+    """Return the tokens of a text; the spaces between them are left out."""
+    return [piece.lstrip(SPACES) for piece in _PIECE.findall(text.rstrip(WHITE_SPACE))]
 
 
 # The words of all languages in one place: what part a word, or the longest phrase from it on, plays.
@@ -255,7 +254,7 @@ def _spell_phrase(phrase: str) -> Iterator[list[str]]:
         yield [phrase]
         return
     is_plain = phrase.isascii() and phrase.replace(" ", "").isalpha()
-    words = phrase.split() if is_plain else [normalize_word(token) for _, token in split_tokens(phrase)]
+    words = phrase.split() if is_plain else [normalize_word(token) for token in split_tokens(phrase)]
     yield words
     plain = words if is_plain else [fold_accents(word) for word in words]
     if plain != words:

@@ -23,11 +23,6 @@ from answerkey.reader.units import (
 )
 
 
-def list_tokens(text: str) -> list[str]:
-    """Return the tokens without the spaces before them."""
-    return [token for _, token in split_tokens(text)]
-
-
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
@@ -53,13 +48,13 @@ def list_tokens(text: str) -> list[str]:
 )
 def test_text_falls_into_tokens(text: str, tokens: list[str]) -> None:
     """Words go by script, numbers and tags stay whole, every other mark is its own token."""
-    assert list_tokens(text) == tokens
+    assert split_tokens(text) == tokens
 
 
 @pytest.mark.parametrize("text", ["  a b\n c", "答案 ： B", "\u00a0x\u3000y\u2028z", "\x1fA\tB"])
-def test_gaps_and_tokens_are_the_text(text: str) -> None:
+def test_pieces_are_the_text(text: str) -> None:
     """Nothing is lost between the tokens."""
-    assert "".join(gap + token for gap, token in split_tokens(text)) == text.rstrip()
+    assert "".join(split_units(text, LABELS).pieces) == text.rstrip()
 
 
 LANGUAGES = {

@@ -305,6 +305,11 @@ def stands(scan: Scan, position: int) -> bool:
     at = close_label(units, position)
     if is_end(units, at):
         return True
+    if position and units.roles[position - 1] & OPTION and not units.token(position).islower():
+        # Whatever follows `option B`, unless it goes on: `option B-2`.
+        return units.words[at] not in SPOILING and (
+            bool(units.gaps[at]) or not is_word(units, at) or _may_touch(units, position, at)
+        )
     if not is_word(units, at):
         return _may_open(scan, position, at) if units.gaps[at] else not _spoils(scan, at)
     if not units.gaps[at] and units.words[at - 1] not in ROUND_CLOSE:
@@ -385,7 +390,8 @@ def find_joined(scan: Scan, position: int) -> int | None:
     for begin in dict.fromkeys((end, skip_remark(scan, end, str(units.labels[position])))):
         further = _skip_joint(units, begin)
         joined = None if further is None else find_label(units, further)
-        if joined is not None and _is_another(scan, joined, is_direct=further == begin + 1):
+        is_direct, is_wrapped = further == begin + 1, end > position + 1
+        if joined is not None and _is_another(scan, joined, is_direct=is_direct, is_wrapped=is_wrapped):
             return joined
     return None
 
@@ -449,12 +455,17 @@ def _skip_light(units: Units, at: int) -> int | None:
     return None
 
 
-def _is_another(scan: Scan, position: int, *, is_direct: bool) -> bool:
+def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool) -> bool:
     """Say whether a label after a joint is one more answer, and not the beginning of something else."""
     units = scan.units
     if not stands(scan, position):
         following = units.words[position + 1 : position + 2]
-        return is_direct and bool(following) and following[0] in _JOINING
+        if is_direct and following and following[0] in _JOINING:
+            return True
+        # `A, C i D`: whatever the word is, the letter is none of a sentence.
+        token = units.token(position)
+        is_letter = token.isupper() and token not in _PRONOUNS and is_word(units, position + 1)
+        return is_letter and not is_wrapped and bool(units.gaps[position + 1])
     at = close_label(units, position)
     if at < units.size and units.roles[at] & BE and units.words[at] not in _PLURALS:
         further = units.roles[at] | (units.roles[at + 1] if at + 1 < units.size else 0)
@@ -534,7 +545,7 @@ def _step_to_text(units: Units, at: int) -> int:
     following = units.words[at + 1 : at + 4]
     if word == "i" and following == [".", "e", "."]:
         return at + 4
-    if word in _BETWEEN or units.roles[at] & (FILL | MATCH):
+    if word in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION):
         return at + 1
     # The next key of an object: `"answer": "B", "text": "Lyon"`.
     is_key = at > 0 and units.words[at - 1] in _QUOTED and following[:2] == [units.words[at - 1], ":"]

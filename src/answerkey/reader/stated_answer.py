@@ -900,8 +900,19 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
         if group:
             # A list that calls one option right and all others wrong says as much as a final answer.
             right = [one for one in statements if one.part == "verdict_list" and one not in group]
-            return _combine(scan, [*right, *group] if len(right) == 1 else group)
+            found = _combine(scan, [*right, *group] if len(right) == 1 else group)
+            if found.choice is None or not _is_doubted(scan.units, found, statements):
+                return found
+            return Decision(None, NOTHING, found.part, found.begin, found.end)
     return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
+
+
+def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
+    """Say whether a later sentence begins with a correction, and the answer is not stated again after it."""
+    for at in range(found.end, units.size):
+        if units.roles[at] & FIX and units.words[at - 1] in _SENTENCE_ENDS:
+            return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
+    return False
 
 
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:

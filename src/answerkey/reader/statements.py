@@ -556,6 +556,8 @@ def _is_judged_wrong(scan: Scan, found: Followed) -> bool:
 def _follow_answer(scan: Scan, at: int) -> Followed | None:
     units = scan.units
     found = follow(scan, at + 1)
+    if found is not None and units.roles[at] & MAYBE and is_word(units, found.end):
+        return None  # `two answers: 1 for the noun and 3 for the verb`
     if found is None or found.has_link:
         return found
     is_close = bool(units.roles[at] & BARE) or starts_line(units, at) or found.is_wrapped
@@ -598,6 +600,8 @@ def _follow_right(scan: Scan, at: int) -> Followed | None:
     is_inside = before >= 0 and is_word(units, before) and not units.roles[before] & _BEFORE_RIGHT
     if is_inside and not starts_line(units, at):
         return None
+    if before >= 0 and units.roles[before] & PREP:
+        return None  # `from the right`
     if at + 1 < units.size and units.roles[at + 1] & (ANSWER | OPTION):
         return None
     found = follow(scan, at + 1)
@@ -673,7 +677,8 @@ def _ends_clause(scan: Scan, found: Followed) -> bool:
     if units.roles[at] & NOT:
         return any(label is not None for label in units.labels[at + 1 : at + _BACK])
     if units.roles[at] & (AFTER | BUT | AND):
-        return True
+        # `so A and B go` says something of both.
+        return not (units.roles[at] & AND and units.labels[at + 1 : at + 2] not in ([], [None]))
     if not is_word(units, at):
         return not units.gaps[at]
     while at < min(found.end + _NEAR, units.size) and units.roles[at] & (BE | FILL) and not units.gaps[at]:
@@ -735,6 +740,8 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
         return
     if is_inverted and (_asks(units, begin - 1, verdict.end) or not verdict.is_full):
         return
+    if any(roles & IF and not roles & AFTER for roles in units.roles[verdict.end : verdict.end + 1]):
+        return  # `D would be correct if`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
         return

@@ -32,7 +32,7 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ("**A is the answer", "A", "named_right", "**A is the answer"),
         ("\\boxed{A(, B}", "B", "boxed", "\\boxed{A(, B}"),
         ("Ce n'est pas A, c'est B-.", "B", "conclusion", "c'est B"),
-        ("उत्तर A या B ह", "A", "answer_cue", "उत्तर A"),
+        ("उत्तर A या B ह", "NOTHING_STATED", None, None),
         ("Ce", "NOTHING_STATED", None, None),
         ("Hmm, A or", "NOTHING_STATED", None, None),
         ("A-Csondern", "NOTHING_STATED", None, None),

@@ -236,6 +236,7 @@ WRAPS = 6
 _WORDS = frozenset({"a", "i"})
 _VERBS = frozenset({"is", "are", "ist", "est", "es", "\u00e8", "\u00e9", "\u4e3a", "\u662f"})
 _PRONOUNS = frozenset("I")
+_APOSTROPHES = ("'", "\u2019")
 #: A conjunction in French, and a noun in English.
 _CAR = "car"
 
@@ -290,6 +291,8 @@ def begins_well(units: Units, position: int) -> bool:
     if position == 0 or units.gaps[position]:
         return True
     before, token = units.token(position - 1), units.token(position)
+    if before[-1:] in _APOSTROPHES and len(before) > 1:
+        return not token.islower()  # `l'a vu`
     if before[-1:].isalnum():
         return not (before[-1:].isascii() and token.isascii())
     if before in DASHES and token.isdecimal():

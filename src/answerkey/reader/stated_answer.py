@@ -56,6 +56,7 @@ from answerkey.reader.units import (
     MUTE,
     NONE,
     NOT,
+    NOT_AFTER,
     OPEN,
     OPTION,
     OR,
@@ -182,6 +183,8 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
     if "\\" in units.text and not BOXES.isdisjoint(units.words[begin : names.end]):
         return plain
     if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
+        return plain
+    if any(roles & NOT_AFTER for roles in units.roles[names.end : min(names.end + 3, end)]):
         return plain
     is_cell = "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
     is_echo = _is_echo(scan, names, end)
@@ -667,14 +670,13 @@ def _is_inline_list(scan: Scan, line: Line) -> bool:
     units, names = scan.units, line.names or Named((), line.begin, line.end)
     first = next(at for at in range(names.begin, line.end) if units.labels[at] is not None)
     mark = _find_mark(units, first)
-    return (
-        bool(mark)
-        and mark not in DASHES
-        and any(
-            units.labels[at] not in {None, *names.choices} and _find_mark(units, at) == mark
-            for at in range(names.end + 1, line.end - 1)
-        )
+    if not mark:
+        return False
+    others = sum(
+        units.labels[at] not in {None, *names.choices} and _find_mark(units, at) == mark
+        for at in range(names.end + 1, line.end - 1)
     )
+    return others > (mark in DASHES)
 
 
 # Answers without a label: a line that is one option's text, or a short assertion of it and of no other.
@@ -698,7 +700,19 @@ _SENTENCE_ENDS = STOPS | {BREAK}
 _CLAUSE_ENDS = _SENTENCE_ENDS | COMMAS
 _SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
 _PAUSES = COMMAS | STOPS | CLOSE
+#: What opens the words of somebody, and what may close them.
+_STRAIGHT, _KEY = '"', '":'
+_SPEECH = {
+    _STRAIGHT: _STRAIGHT,
+    "\u00ab": "\u00bb",
+    "\u00bb": "\u00ab",
+    "\u201c": "\u201d",
+    "\u201e": "\u201c\u201d",
+    "\u300c": "\u300d",
+    "\u300e": "\u300f",
+}
 _ENDINGS = _TRAILING_MARKS | {BREAK}
+_POINTING = COLONS | ARROWS
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
@@ -853,7 +867,8 @@ def _is_last(units: Units, end: int) -> bool:
     at = end + 1 if rest and rest[0] in COMMAS else end
     if at < units.size and units.roles[at] & NOT and units.size <= at + WRAPS:
         return True
-    return rest[0] in COLONS or (at > end and at < units.size and bool(units.roles[at] & AFTER))
+    is_why = end < at < units.size and bool(units.roles[at] & AFTER) and not units.roles[at] & SO
+    return rest[0] in COLONS or is_why
 
 
 def _is_asserted(units: Units, text: Statement, *, is_denied: bool) -> bool:
@@ -908,11 +923,30 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
 
 
 def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
-    """Say whether a later sentence begins with a correction, and the answer is not stated again after it."""
+    """Say whether an answer is somebody's words, or a later sentence corrects it and does not repeat it."""
+    if _is_quoted(units, found):
+        return True
     for at in range(found.end, units.size):
         if units.roles[at] & FIX and units.words[at - 1] in _SENTENCE_ENDS:
             return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
     return False
+
+
+def _is_quoted(units: Units, found: Decision) -> bool:
+    """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
+    before = [at for at in range(max(found.begin - _SENTENCE, 0), found.begin) if units.words[at] in _SPEECH]
+    if not before:
+        return False
+    opening = units.words[before[-1]]
+    is_even = sum(units.words[at] == _STRAIGHT for at in before) % 2 == 0
+    if opening == _STRAIGHT and (is_even or _KEY in units.text):
+        return False
+    near = range(found.begin, min(found.end + _SENTENCE, units.size))
+    ends = (at for at in near if units.words[at] in _SPEECH[opening])
+    end = next(ends, units.size) + 1
+    if end < units.size and units.words[end] in COMMAS:
+        end += 1
+    return is_word(units, end) and units.words[end] != BREAK
 
 
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
@@ -946,10 +980,41 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
                 read_labelled_text(scan, bracket, findings)
         elif units.words[at] in MARKUP:
             read_markup(scan, at, findings)
+    read_last(scan, findings)
     drop_listed(scan, lists, findings)
     read_lines(scan, lines, lists, findings)
     read_text_lines(scan, lines, findings)
     return findings
+
+
+def read_last(scan: Scan, findings: Findings) -> None:
+    """Note a label with which the text ends, after a colon, an arrow or a word for option: `…: option C.`."""
+    units, last = scan.units, scan.units.size - 1
+    while last >= max(units.size - WRAPS, 0) and units.words[last] in _ENDINGS:
+        last -= 1
+    if last < 0 or units.labels[last] is None or not QUESTION_MARKS.isdisjoint(units.words[last:]):
+        return
+    begin, is_option = last - 1, False
+    while begin >= max(last - WRAPS, 0) and (
+        units.words[begin] in OPEN or units.roles[begin] & (OPTION | FILL)
+    ):
+        is_option = is_option or bool(units.roles[begin] & OPTION)
+        begin -= 1
+    if begin < 0 or not (units.words[begin] in _POINTING or (is_option and units.words[begin] in COMMAS)):
+        return
+    names = read_names(scan, begin + 1 if not is_option else last)
+    is_small = names is None or (units.token(last).islower() and names.choices[0].isupper())
+    if names is None or is_small:
+        return
+    for at in range(begin, max(begin - _SENTENCE, -1), -1):
+        if at < begin and units.words[at] in _SENTENCE_ENDS:
+            break
+        if units.roles[at] & (_DOUBT | NOT):
+            return
+    if units.words[begin] in COLONS and begin > 0 and units.labels[begin - 1] is not None:
+        return
+    statement = Statement(names.choices, "conclusion", Weight.VERDICT, begin + 1, names.end, names.clashes)
+    findings.statements.append(statement)
 
 
 def read_labelled_text(scan: Scan, at: int, findings: Findings) -> None:
@@ -1098,6 +1163,8 @@ def _read_part(text: str, labels: Labels, options: Sequence[str] | None, offset:
         if begin in questions and any(is_foreign(part, items) for items in lists):
             continue
         reading = _locate(part, decide(part, lines, lists), offset + first)
+        if begin in questions and reading.part in {"first_label", "last_label"}:
+            reading = Reading(reason=NOTHING)  # an option of its question
         if reading.reason != NOTHING:
             break
     return reading

@@ -313,9 +313,15 @@ def _skip_preposition(units: Units, at: int) -> int | None:
     return None
 
 
+#: `选A的人`, those who choose A.
+_OF = "\u7684"
+
+
 def _look_after(scan: Scan, found: Followed, *, has_verb: bool) -> Followed | None:
     """Return the finding, negated if a negation follows; None for a condition, a question or hearsay."""
     units, at = scan.units, found.end
+    if at + 1 < units.size and units.words[at] == _OF and is_word(units, at + 1):
+        return None
     for further in range(at, min(at + _NEGATION, units.size)):
         roles = units.roles[further]
         if roles & NOT_AFTER:
@@ -674,6 +680,8 @@ def _ends_clause(scan: Scan, found: Followed) -> bool:
     at = skip_remark(scan, found.end, found.choices[0])
     if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
         return True
+    if units.roles[at] & THAT:
+        return True  # `c'est donc B qu'il faut retenir`
     if units.roles[at] & NOT:
         return any(label is not None for label in units.labels[at + 1 : at + _BACK])
     if units.roles[at] & (AFTER | BUT | AND):
@@ -706,6 +714,10 @@ def _exclude(scan: Scan, at: int, findings: Findings) -> None:
 # Labels as subjects of a verdict: `B is the answer`, `A and C are wrong`, `Bが正解です`.
 
 _VERDICT_REACH = 10
+_UNDER = frozenset(
+    {"on", "in", "at", "under", "with", "for", "only", "auf", "bei", "sur", "sous", "en", "em", "con", "com"}
+)
+_UNREAL = ("would", "w\u00e4re", "serait", "ser\u00eda", "seria")
 _BEFORE_SUBJECT = OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER | ANSWER | MAYBE | YES
 _LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
 _FREE = STOPS | COMMAS | COLONS | DASHES | CLOSE
@@ -742,6 +754,9 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
         return
     if any(roles & IF and not roles & AFTER for roles in units.roles[verdict.end : verdict.end + 1]):
         return  # `D would be correct if`
+    is_unreal = any(units.token(one).lower().startswith(_UNREAL) for one in range(names.end, verdict.end))
+    if is_unreal and not _UNDER.isdisjoint(units.words[verdict.end : verdict.end + 1]):
+        return  # `C would be right on the Moon`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
         return

@@ -51,7 +51,7 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ('Could the answer be B?"', "NOTHING_STATED", None, None),
         ("Options A and B are both", "NOTHING_STATED", None, None),
         ("A, B und D sind falsch B.", "SEVERAL_CHOICES", "first_label", "A, B und D"),
-        ("我选择CĐáp án: B", "NOTHING_STATED", None, None),
+        ("我选择CĐáp án: B", "B", "conclusion", "B"),
         ('{"answer": null}\nb', "B", "label_line", "b"),
         ("The correct answer is: C, a.", "SEVERAL_CHOICES", "answer_cue", "answer is: C, a"),
         ("I am not sure but I'd guess C.", "C", "chosen", "I'd guess C"),

@@ -700,6 +700,7 @@ _SENTENCE_ENDS = STOPS | {BREAK}
 _CLAUSE_ENDS = _SENTENCE_ENDS | COMMAS
 _SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
 _PAUSES = COMMAS | STOPS | CLOSE
+_LONGEST_SPEECH = 120
 #: What opens the words of somebody, and what may close them.
 _STRAIGHT, _KEY = '"', '":'
 _SPEECH = {
@@ -934,12 +935,13 @@ def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) 
 
 def _is_quoted(units: Units, found: Decision) -> bool:
     """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
-    before = [at for at in range(max(found.begin - _SENTENCE, 0), found.begin) if units.words[at] in _SPEECH]
-    if not before:
-        return False
-    opening = units.words[before[-1]]
-    is_even = sum(units.words[at] == _STRAIGHT for at in before) % 2 == 0
-    if opening == _STRAIGHT and (is_even or _KEY in units.text):
+    opening = ""
+    for word in units.words[max(found.begin - _LONGEST_SPEECH, 0) : found.begin]:
+        if not opening:
+            opening = word if word in _SPEECH else ""
+        elif word in _SPEECH[opening]:
+            opening = ""
+    if not opening or (opening == _STRAIGHT and _KEY in units.text):
         return False
     near = range(found.begin, min(found.end + _SENTENCE, units.size))
     ends = (at for at in near if units.words[at] in _SPEECH[opening])

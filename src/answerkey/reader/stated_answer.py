@@ -411,7 +411,7 @@ def read_lines(
     judged += inline
     labelled = [line for line in lines if line.is_labelled]
     is_alone = labelled == lines[:1]
-    verdicts = [judge(scan, line, is_alone=is_alone) for line in judged]
+    verdicts = [judge(scan, line, is_alone=is_alone and not line.is_inline) for line in judged]
     _read_verdicts(scan, judged, verdicts, findings)
     for items in lists:
         _read_marked(scan, items, findings)
@@ -437,8 +437,8 @@ def read_lines(
 
 
 def _is_only(scan: Scan, lists: Sequence[Sequence[Line]], labelled: Sequence[Line]) -> bool:
-    """Say whether the last label, which is not judged, is the only one but for a list of all options."""
-    if judge(scan, labelled[-1]) is not None:
+    """Say whether the last label, not called wrong, is the only one but for a list of all options."""
+    if judge(scan, labelled[-1]) is False:
         return False
     if len(labelled) == 1:
         return not any(item is labelled[0] for items in lists for item in items)
@@ -489,10 +489,8 @@ def _is_cut_off(scan: Scan, item: Line) -> bool:
     if names is None or item.end < units.size:
         return False
     begin = names.end + (names.end < item.end and units.words[names.end] in LABEL_MARKS)
-    if begin >= item.end:
-        return False
     options = dict(zip(scan.labels.choices, scan.texts.options, strict=False))
-    text = units.text[units.start(begin) :].strip().lower()
+    text = units.text[units.end(begin - 1) :].strip().lower()
     return options.get(names.choices[0], "").lower().startswith(text)
 
 
@@ -547,13 +545,16 @@ def _read_marked(scan: Scan, items: Sequence[Line], findings: Findings) -> None:
         return
     verdicts = [judge(scan, item) for item in items]
     marked = [item for item, verdict in zip(items, verdicts, strict=True) if verdict]
-    if False in verdicts or len(marked) > 1:
+    is_full = len(items) == len(scan.labels.choices)
+    if len(marked) > 1 or (False in verdicts and not (marked and is_full)):
         return
     marked = marked or [item for item in items if units.words[item.begin] in ARROWS]
     marked = marked or [
         item for item in items if units.words[item.begin] in _BOLD and units.words[item.end - 1] in _BOLD
     ]
-    others = [item for item in items if item not in marked]
+    others = [
+        item for item, verdict in zip(items, verdicts, strict=True) if verdict is None and item not in marked
+    ]
     if len(marked) == 1 and all(_is_listed(scan, item) for item in others):
         findings.statements.append(_state_line(marked[0], "marked_option", Weight.VERDICT))
 
@@ -582,11 +583,9 @@ def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
 
     The text of an option is no verdict on it: `B. False`. `is_alone`: there is no list.
     """
-    if line.names is None:
-        return None
     if line.sign:
         return line.sign not in _NEGATIVE_SIGNS
-    units, names = scan.units, line.names
+    units, names = scan.units, line.names or Named((), line.begin, line.begin)
     if _STRUCK in units.words[line.begin : names.end]:
         return False
     begin = at = names.end
@@ -1123,6 +1122,7 @@ def _eliminate(scan: Scan, findings: Findings) -> Decision | None:
 
 _MOST_QUESTION_MARKS = 8
 _BEFORE_QUESTION = frozenset({"*", "**", "[", "\u3010", *("#" * count for count in range(1, 7))})
+_SPEAKERS = frozenset({"user", "human"})
 _AFTER_QUESTION = COLONS | {"\u3011"}
 
 
@@ -1184,15 +1184,9 @@ def find_questions(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[L
     """Return where a new question, or the next turn of a conversation, may begin."""
     units = scan.units
     found = {at for at in units.marked if units.roles[at] & QUESTION and _opens_question(units, at)}
-    if "[" in units.text:
-        found |= {line.begin for line in lines if _is_question_tag(units.words[line.begin])}
     if lists:
         found |= {at for items in lists if (at := is_question(scan, lines, items)) is not None}
     return found
-
-
-def _is_question_tag(word: str) -> bool:
-    return word[:1] == "[" and bool(load_lexicon().roles.get(word[1:-1], 0) & QUESTION)
 
 
 def _opens_question(units: Units, at: int) -> bool:
@@ -1203,7 +1197,7 @@ def _opens_question(units: Units, at: int) -> bool:
     if before >= 0 and units.words[before] != BREAK:
         return False
     after = units.words[at + 1 : at + 5]
-    if units.words[at - 1][:1] == "#" and after[:1] == [BREAK]:
+    if after[:1] == [BREAK] and (units.words[at - 1][:1] == "#" or (at and units.words[at] in _SPEAKERS)):
         return True
     is_numbered = len(after) > 1 and after[0].isdecimal()
     return is_numbered or not _AFTER_QUESTION.isdisjoint(after)

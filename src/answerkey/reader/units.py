@@ -150,9 +150,7 @@ _RUNS = (
 _ELISION = (
     "(?:[cdjlmnst]|[CDJLMNST](?!['\u2019](?:[dt](?:[i\u0131u\u00fc]r|[ae]n?)|n[i\u0131]n|y[aei])\\b)|[Qq]u)"
 )
-_TAG = (
-    r"</?[A-Za-z][A-Za-z0-9_:.\-]{0,40} ?/?>|<\|[A-Za-z_]{1,40}\|>|\[/?[A-Za-z]{3,12}\]|\u25c1/?think\u25b7"
-)
+_TAG = r"</?[A-Za-z][A-Za-z0-9_:.\-]{0,40} ?/?>|<\|[A-Za-z_]{1,40}\|>"
 _SIGN_RUNS = r"\\(?:[A-Za-z]++|[()\[\]{}])|[-=]{1,64}+>|-++|=++|\*++|_++|`++|~++|#++|\$++"
 
 #: More white space on end than any rule counts: the rest of it, up to its last line break, is one break.

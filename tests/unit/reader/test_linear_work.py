@@ -30,7 +30,9 @@ PIECES = (
     "\\boxed{", "\\boxed{A}", "<answer>", "<think>", "</think>", "[[A", '{"answer": "A"', "\n", "\nA",
     "\nA. x", "\nA. correct", "B\nQuestion:\n", " ", "Canberra ", "The answer is Canberra ",
     "答案是", "答案A、", "正解は", "정답은 ", "1.", "1,", "A\u0301", "\u0301", "B\u200d",
-    "'", "d'", "<a", "<|", "x", "-=",
+    "'", "d'", "<a", "<|", "x", "-=", "<|channel|>", "<|channel|>final<|message|>A", "<answer>A</answer>",
+    "- [x] A\n", "| A | wrong |\n", '{"A": false, ', '"answer": "A", ', "(A) (B) ", "(A) x (B) y (C) z ",
+    "A. x\nB. y\nC. z\nD. w\n", "Why?\nA. x\nB. y\nC. z\n", "Q: x\nA: ", "analysisA", "assistantfinal",
 )  # fmt: skip
 LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 WHOLE = PIECES if LONG else ("answer is ", "A, ", "A is correct. ", "Canberra ")

@@ -5,12 +5,12 @@ The words of all languages stand in `words/`, a file for each language: roles, a
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib import resources
 from itertools import accumulate, repeat
 from operator import is_not
 
@@ -161,8 +161,7 @@ _BLANK = f"[{SPACES}{LINE_BREAKS}]"
 _BREAK = rf"(?:\r\n|[{LINE_BREAKS}])"
 
 #: Words and marks of ASCII among ASCII come first: they are the most, and quickly told.
-_BEYOND_ASCII = "\x80-\U0010ffff"
-_COMMON = rf"[A-Za-z]++(?!['{_BEYOND_ASCII}])|[.,()?:;!{{}}\"/&+%^|@\]](?![{_BEYOND_ASCII}])"
+_COMMON = r"[A-Za-z]++(?!'|[^\x00-\x7f])|[.,()?:;!{}\"/&+%^|@\]](?![^\x00-\x7f])"
 
 #: A token with the spaces before it.
 _PIECE = re.compile(
@@ -188,6 +187,11 @@ _ARABIC_FORMS: dict[int, str | None] = {
 }
 
 _FIRST_ARABIC = "\u0622"
+
+WORD_FILES = (
+    *("arabic", "central_europe", "chinese", "dutch", "english", "french", "german", "hindi", "italian"),
+    *("japanese", "korean", "nordic", "others", "portuguese", "russian", "signs", "spanish"),
+)
 
 #: A longer token is no word of the lexicon; composing long runs of marks takes quadratic time.
 _LONGEST_TOKEN = 64
@@ -240,9 +244,11 @@ def load_lexicon() -> Branch:
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
     """Yield roles, and the words and phrases that play them, line by line."""
-    folder = resources.files(__package__) / "words"
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
-        for line in file.read_text(encoding="utf-8").splitlines():
+    # The loader reads from an archive, too, and needs none of the modules of `importlib.resources`.
+    folder, loader = os.path.dirname(__file__), globals()["__loader__"]  # noqa: PTH120
+    for name in WORD_FILES:
+        data: bytes = loader.get_data(os.path.join(folder, "words", f"{name}.txt"))  # noqa: PTH118
+        for line in data.decode().splitlines():
             if not line.startswith("#"):
                 roles, _, words = line.partition(": ")
                 yield roles.split(), words.split(", ")

@@ -70,6 +70,7 @@ _BEFORE_NUMBER = frozenset({"/", "^", "\u00b1", "\\pm", "\u00d7"})
 
 #: The words of an option, and the choice that it belongs to; None if several options have these words.
 _Entry = tuple[tuple[str, ...], str | None]
+_NO_ENTRIES: dict[str, list[_Entry]] = {}
 
 
 @dataclass(slots=True)
@@ -83,19 +84,24 @@ class FoundText:
 class OptionTexts:
     """The options as they are written, to be found in the units of one text."""
 
-    __slots__ = ("_spelled", "labels", "options")
+    __slots__ = ("_is_spelled", "_spelled", "labels", "options")
 
     def __init__(self, options: tuple[str, ...], labels: Labels | None) -> None:
         """Begin without having looked anywhere."""
         self.options, self.labels = options, labels
-        self._spelled: dict[str, list[_Entry]] | None = None
+        self._is_spelled, self._spelled = labels is None, _NO_ENTRIES
+
+    def may_occur(self, units: Units) -> bool:
+        """Say whether the words of an option are among those of the text."""
+        if not self._is_spelled and self.labels is not None:
+            self._is_spelled = True
+            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
+        return bool(self._spelled)
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
-        if self.labels is None or at >= units.size:
+        if at >= units.size or not self.may_occur(units):
             return None
-        if self._spelled is None:
-            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
         raw, begin = units.raw, units.places[at]
         first = raw[begin]
         entries = self._spelled.get(first) or (None if first.isascii() else self._find_other(first))
@@ -110,7 +116,7 @@ class OptionTexts:
 
     def _find_other(self, first: str) -> list[_Entry] | None:
         """Return the options whose first word is another form of this one: any dash, a noun with its verb."""
-        spelled = self._spelled or {}
+        spelled = self._spelled
         if first[0] < FIRST_HANGUL:
             return spelled.get(MINUS) if first in DASHES else None
         stems = (first[:end] for end in (-3, -2, -1))
@@ -118,10 +124,8 @@ class OptionTexts:
 
     def find_before(self, units: Units, at: int) -> tuple[str | None, int] | None:
         """Return the choice of the option text that ends before the unit at `at`, and where it begins."""
-        if self.labels is None or at == 0:
+        if at == 0 or not self.may_occur(units):
             return None
-        if self._spelled is None:
-            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
         raw, end = units.raw, units.places[at]
         for entries in self._spelled.values():
             for words, choice in entries:

@@ -290,6 +290,7 @@ class Labels:
     by_key: dict[str, str]
     fold: Callable[[str], str]
     is_plain: bool
+    kinds: frozenset[tuple[bool, bool, str]]
 
     def find(self, token: str, word: str) -> str | None:
         """Return the choice that a token names; `word` is the token as the lexicon spells it."""
@@ -303,17 +304,18 @@ class Labels:
         """Say whether a token looks like a label of the same kind that is not among the choices: `E`."""
         if len(token) != 1 or not token.isalnum():
             return False
-        return _find_kind(token) in {_find_kind(choice[0]) for choice in self.choices}
+        return _find_kind(token) in self.kinds
 
 
 @lru_cache(maxsize=256)
 def read_labels(choices: tuple[str, ...]) -> Labels:
     """Return the labels of these choices, read as freely as keeps all of them apart."""
+    kinds = frozenset(_find_kind(choice[0]) for choice in choices if choice)
     for fold in (_fold_all, _fold_forms):
         by_key = {fold(choice): choice for choice in choices}
         if len(by_key) == len(choices):
-            return Labels(choices, by_key, fold, fold is _fold_all)
-    return Labels(choices, {choice: choice for choice in choices}, compose, is_plain=False)
+            return Labels(choices, by_key, fold, fold is _fold_all, kinds)
+    return Labels(choices, {choice: choice for choice in choices}, compose, is_plain=False, kinds=kinds)
 
 
 def _fold_all(token: str) -> str:

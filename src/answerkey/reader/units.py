@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import accumulate, repeat
@@ -438,11 +438,9 @@ def split_units(text: str, labels: Labels) -> Units:
     tokens = list(map(str.lstrip, pieces, repeat(_ASCII_SPACES if text.isascii() else SPACES)))
     raw = list(map(str.lower, tokens))
     entries = list(map(_list_entries(labels).get, raw))
-    if not text.isascii() or not labels.is_plain or "'" in text:
-        for at, token in enumerate(tokens):
-            if not token.isascii() or not labels.is_plain or "'" in token:
-                raw[at] = normalize_word(token)
-                entries[at] = _find_entry(labels, token, raw[at])
+    for at in _list_odd(text, tokens, labels):
+        raw[at] = normalize_word(tokens[at])
+        entries[at] = _find_entry(labels, tokens[at], raw[at])
     if any(map(text.__contains__, _OTHER_BREAKS)) or _LONG_BLANK.search(text[::64]):
         raw = [BREAK if word[0] in LINE_BREAKS else word for word in raw]
     gaps = list(map(is_not, tokens, pieces))
@@ -453,6 +451,16 @@ def split_units(text: str, labels: Labels) -> Units:
     if phrases:
         _join_phrases(units, phrases)
     return units
+
+
+def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
+    """Return the tokens that are not simply words in ASCII, and all if the choices differ by case."""
+    if not labels.is_plain:
+        return range(len(tokens))
+    found = [at for at, token in enumerate(tokens) if token[1:2] == "'"] if "'" in text else []
+    if not text.isascii():
+        found += [at for at, token in enumerate(tokens) if not token.isascii()]
+    return found
 
 
 def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from measuring import Cost
 from plotting import Line
 from promises import PLATFORM_RATE, Promise
+from reader import promise_reader
 from scoring import MAIN_ROWS, SIZES, Findings
 from tables import Table, say_bytes, say_rate, say_rows, say_seconds
 
@@ -27,6 +28,7 @@ def list_promises(found: Findings) -> list[Promise]:
         *_promise_scoring(found),
         *_promise_growth(found),
         *_promise_startup(found),
+        *promise_reader(found.reader),
         *_promise_live(found),
     ]
 

@@ -15,6 +15,7 @@ from concluding import list_promises
 from foreign import WORK, ForeignError, measure_inspect, measure_lm_eval
 from live import run_script
 from page import build_tables, describe_machine, write_page
+from reader import measure_reader
 from scoring import (
     MAIN_ROWS,
     SIZES,
@@ -28,7 +29,7 @@ from scoring import (
 )
 from workloads import Mix
 
-PARTS = ("startup", "sizes", "unique", "mixes", "formats", "foreign", "live")
+PARTS = ("startup", "sizes", "unique", "mixes", "formats", "reader", "foreign", "live")
 FOREIGN_ROWS = 10_000
 HARNESSES = {"Inspect": measure_inspect, "lm-eval": measure_lm_eval}
 
@@ -64,6 +65,7 @@ def measure(given: argparse.Namespace) -> Findings:
         "unique": lambda: found.unique.update(measure_unique(bench, main)),
         "mixes": lambda: found.mixes.update(measure_mixes(bench, main)),
         "formats": lambda: found.formats.update(measure_formats(bench, main)),
+        "reader": lambda: found.reader.update(measure_reader()),
         "foreign": lambda: found.foreign.update(measure_foreign(bench, min(FOREIGN_ROWS, given.largest))),
         "live": lambda: found.live.update(measure_live(is_quick=given.quick)),
     }

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from measuring import HERE, Cost, run_command, run_inside, take_best
+from reader import Pace
 from workloads import COMPUTED, LITERAL_RULE, Case, Mix
 
 WARM_ROWS = 100
@@ -148,6 +149,7 @@ class Findings:
     unique_rows: int = 0
     mixes: dict[str, dict[str, Cost]] = field(default_factory=dict)
     formats: dict[str, dict[str, Cost]] = field(default_factory=dict)
+    reader: dict[str, Pace] = field(default_factory=dict)
     foreign: dict[str, dict[str, float] | str] = field(default_factory=dict)
     live: dict[str, tuple[str, bool]] = field(default_factory=dict)
 

@@ -88,17 +88,26 @@ class OptionTexts:
     def __init__(self, options: tuple[str, ...], labels: Labels | None) -> None:
         """Begin without having looked anywhere."""
         self.options, self.labels = options, labels
-        self._spelled: dict[str, list[_Entry]] | None = None
+        #: The options that the text may contain, by their first word, once they are looked for.
+        self._spelled: dict[str, list[_Entry]] | None = {} if labels is None else None
+
+    def may_occur(self, units: Units) -> bool:
+        """Say whether the words of an option are among those of the text."""
+        return bool(self._spell(units))
+
+    def _spell(self, units: Units) -> dict[str, list[_Entry]]:
+        if self._spelled is None and self.labels is not None:
+            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
+        return self._spelled or {}
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
-        if self.labels is None or at >= units.size:
+        spelled = self._spell(units) if self._spelled is None else self._spelled
+        if not spelled or at >= units.size:
             return None
-        if self._spelled is None:
-            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
         raw, begin = units.raw, units.places[at]
         first = raw[begin]
-        entries = self._spelled.get(first) or (None if first.isascii() else self._find_other(first))
+        entries = spelled.get(first) or (None if first.isascii() else _find_other(spelled, first))
         if entries is None or (first[0].isdecimal() and _is_inside_number(units, at)):
             return None
         best: tuple[int, str | None] = 0, None
@@ -108,22 +117,12 @@ class OptionTexts:
                 best = end, choice
         return FoundText(best[1], bisect_left(units.places, best[0])) if best[0] else None
 
-    def _find_other(self, first: str) -> list[_Entry] | None:
-        """Return the options whose first word is another form of this one: any dash, a noun with its verb."""
-        spelled = self._spelled or {}
-        if first[0] < FIRST_HANGUL:
-            return spelled.get(MINUS) if first in DASHES else None
-        stems = (first[:end] for end in (-3, -2, -1))
-        return next((spelled[stem] for stem in stems if stem in spelled), None)
-
     def find_before(self, units: Units, at: int) -> tuple[str | None, int] | None:
         """Return the choice of the option text that ends before the unit at `at`, and where it begins."""
-        if self.labels is None or at == 0:
+        if at == 0:
             return None
-        if self._spelled is None:
-            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
         raw, end = units.raw, units.places[at]
-        for entries in self._spelled.values():
+        for entries in self._spell(units).values():
             for words, choice in entries:
                 begin = end - len(words)
                 if begin >= 0 and words[-1] == raw[end - 1] and _match(raw, begin, words) == end:
@@ -144,6 +143,14 @@ def read_texts(options: Sequence[str] | None, labels: Labels) -> OptionTexts:
     if not options:
         return NO_TEXTS
     return OptionTexts(tuple(options[: len(labels.choices)]), labels)
+
+
+def _find_other(spelled: dict[str, list[_Entry]], first: str) -> list[_Entry] | None:
+    """Return the options whose first word is another form of this one: any dash, a noun with its verb."""
+    if first[0] < FIRST_HANGUL:
+        return spelled.get(MINUS) if first in DASHES else None
+    stems = (first[:end] for end in (-3, -2, -1))
+    return next((spelled[stem] for stem in stems if stem in spelled), None)
 
 
 def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:

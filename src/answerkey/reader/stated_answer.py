@@ -168,9 +168,12 @@ def _drop_answer_prefix(scan: Scan, lines: list[Line]) -> list[Line]:
 
 def _read_line(scan: Scan, begin: int, end: int) -> Line:
     units, plain = scan.units, Line(begin, end)
+    if not units.roles[begin] and units.labels[begin] is None and units.words[begin].isalpha():
+        return plain
     at, lead, sign = begin, 0, ""
     leading = _LEADING_ROLES | ANSWER if units.words[begin] == "|" else _LEADING_ROLES
-    while at < min(end, begin + _LEAD) and find_label(units, at) is None:
+    limit = min(end, begin + _LEAD)
+    while at < limit and find_label(units, at) is None:
         if _is_sign(units, at):
             sign = units.words[at]
         elif not units.roles[at] & leading and units.words[at] not in _LEADING_MARKS:
@@ -910,15 +913,15 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     """Return the answer that the text states."""
     findings = gather(scan, lines, lists)
     statements = _drop_undone(scan, sorted(findings.statements, key=lambda one: (one.begin, one.end)))
-    for weight in Weight:
+    if statements:
+        weight = min(one.weight for one in statements)
         group = [one for one in statements if one.weight is weight]
-        if group:
-            # A list that calls one option right and all others wrong says as much as a final answer.
-            right = [one for one in statements if one.part == "verdict_list" and one not in group]
-            found = _combine(scan, [*right, *group] if len(right) == 1 else group)
-            if found.choice is None or not _is_doubted(scan.units, found, statements):
-                return found
-            return Decision(None, NOTHING, found.part, found.begin, found.end)
+        # A list that calls one option right and all others wrong says as much as a final answer.
+        right = [one for one in statements if one.part == "verdict_list" and one not in group]
+        found = _combine(scan, [*right, *group] if len(right) == 1 else group)
+        if found.choice is None or not _is_doubted(scan.units, found, statements):
+            return found
+        return Decision(None, NOTHING, found.part, found.begin, found.end)
     return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
 
 
@@ -1081,7 +1084,7 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
         return Decision(None, "SEVERAL_CHOICES", *place)
     if not current.choices:
         return Decision(None, "NOT_A_CHOICE", *place)
-    if current.clashes or (scan.texts.options and _says_otherwise(scan, current)):
+    if current.clashes or (scan.texts.may_occur(scan.units) and _says_otherwise(scan, current)):
         return Decision(None, "CONTRADICTS_ITSELF", *place)
     if _is_taken_back(scan.units, current):
         return Decision(None, NOTHING, *place)

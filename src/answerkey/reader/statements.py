@@ -182,7 +182,7 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
             if way.has_paused and not way.has_link:
                 return None
             is_maybe = way.is_maybe or found.is_maybe
-            found = replace(found, is_negated=way.is_negated, is_maybe=is_maybe, has_link=way.has_link)
+            found.is_negated, found.is_maybe, found.has_link = way.is_negated, is_maybe, way.has_link
             return _look_after(scan, found, has_verb=way.cues > 0)
         further = _step(scan, at, way)
         if further is None:
@@ -504,15 +504,16 @@ def read_cue(scan: Scan, at: int, findings: Findings) -> None:
 def _read_noun(scan: Scan, at: int, findings: Findings) -> None:
     """Note what `the answer`, `the correct option` or `the correct one` leads to."""
     roles = scan.units.roles[at]
-    weight = _weigh(scan.units, at)
     if roles & ANSWER:
         found = _follow_answer(scan, at)
     elif roles & OPTION:
         found = None if roles & PICK else _follow_option(scan, at)
-        weight = weight if found is not None and found.has_link else Weight.VERDICT
     else:
         found = None if roles & WRONG else _follow_right(scan, at)
-    _note(scan, at, found, findings, part="answer_cue", weight=weight)
+    if found is not None:
+        is_named = roles & ANSWER or not roles & OPTION or found.has_link
+        weight = _weigh(scan.units, at) if is_named else Weight.VERDICT
+        _note(scan, at, found, findings, part="answer_cue", weight=weight)
 
 
 def _weigh(units: Units, at: int) -> Weight:
@@ -786,7 +787,8 @@ def _find_begin(units: Units, at: int) -> int | None:
     is_wrapped = before < at - 1
     is_verb_next = at + 1 < units.size and bool(units.roles[at + 1] & BE)
     # An article has no verb after it: `a is the best option`.
-    is_article = units.token(at) == "i" or (units.token(at) == "a" and not is_verb_next)
+    written = units.token(at)
+    is_article = written == "i" or (written == "a" and not is_verb_next)
     if is_article and not is_wrapped and not roles & OPTION:
         return None
     if before < 0 or units.words[before] == BREAK:

@@ -5,12 +5,12 @@ The words of all languages stand in `words/`, a file for each language: roles, a
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib import resources
 from itertools import accumulate, repeat
 from operator import is_not
 
@@ -159,8 +159,7 @@ _BLANK = f"[{SPACES}{LINE_BREAKS}]"
 _BREAK = rf"(?:\r\n|[{LINE_BREAKS}])"
 
 #: Words and marks of ASCII among ASCII come first: they are the most, and quickly told.
-_BEYOND_ASCII = "\x80-\U0010ffff"
-_COMMON = rf"[A-Za-z]++(?!['{_BEYOND_ASCII}])|[.,()?:;!{{}}\"/&+%^|@\]](?![{_BEYOND_ASCII}])"
+_COMMON = r"[A-Za-z]++(?!'|[^\x00-\x7f])|[.,()?:;!{}\"/&+%^|@\]](?![^\x00-\x7f])"
 
 #: A token with the spaces before it.
 _PIECE = re.compile(
@@ -186,6 +185,11 @@ _ARABIC_FORMS: dict[int, str | None] = {
 }
 
 _FIRST_ARABIC = "\u0622"
+
+WORD_FILES = (
+    *("arabic", "central_europe", "chinese", "dutch", "english", "french", "german", "hindi", "italian"),
+    *("japanese", "korean", "nordic", "others", "portuguese", "russian", "signs", "spanish"),
+)
 
 #: A longer token is no word of the lexicon; composing long runs of marks takes quadratic time.
 _LONGEST_TOKEN = 64
@@ -238,9 +242,11 @@ def load_lexicon() -> Branch:
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
     """Yield roles, and the words and phrases that play them, line by line."""
-    folder = resources.files(__package__) / "words"
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
-        for line in file.read_text(encoding="utf-8").splitlines():
+    # The loader reads from an archive, too, and needs none of the modules of `importlib.resources`.
+    folder, loader = os.path.dirname(__file__), globals()["__loader__"]  # noqa: PTH120
+    for name in WORD_FILES:
+        data: bytes = loader.get_data(os.path.join(folder, "words", f"{name}.txt"))  # noqa: PTH118
+        for line in data.decode().splitlines():
             if not line.startswith("#"):
                 roles, _, words = line.partition(": ")
                 yield roles.split(), words.split(", ")
@@ -282,6 +288,7 @@ class Labels:
     by_key: dict[str, str]
     fold: Callable[[str], str]
     is_plain: bool
+    kinds: frozenset[tuple[bool, bool, str]]
 
     def find(self, token: str, word: str) -> str | None:
         """Return the choice that a token names; `word` is the token as the lexicon spells it."""
@@ -295,17 +302,18 @@ class Labels:
         """Say whether a token looks like a label of the same kind that is not among the choices: `E`."""
         if len(token) != 1 or not token.isalnum():
             return False
-        return _find_kind(token) in {_find_kind(choice[0]) for choice in self.choices}
+        return _find_kind(token) in self.kinds
 
 
 @lru_cache(maxsize=256)
 def read_labels(choices: tuple[str, ...]) -> Labels:
     """Return the labels of these choices, read as freely as keeps all of them apart."""
+    kinds = frozenset(_find_kind(choice[0]) for choice in choices if choice)
     for fold in (_fold_all, _fold_forms):
         by_key = {fold(choice): choice for choice in choices}
         if len(by_key) == len(choices):
-            return Labels(choices, by_key, fold, fold is _fold_all)
-    return Labels(choices, {choice: choice for choice in choices}, compose, is_plain=False)
+            return Labels(choices, by_key, fold, fold is _fold_all, kinds)
+    return Labels(choices, {choice: choice for choice in choices}, compose, is_plain=False, kinds=kinds)
 
 
 def _fold_all(token: str) -> str:
@@ -428,11 +436,9 @@ def split_units(text: str, labels: Labels) -> Units:
     tokens = list(map(str.lstrip, pieces, repeat(_ASCII_SPACES if text.isascii() else SPACES)))
     raw = list(map(str.lower, tokens))
     entries = list(map(_list_entries(labels).get, raw))
-    if not text.isascii() or not labels.is_plain or "'" in text:
-        for at, token in enumerate(tokens):
-            if not token.isascii() or not labels.is_plain or "'" in token:
-                raw[at] = normalize_word(token)
-                entries[at] = _find_entry(labels, token, raw[at])
+    for at in _list_odd(text, tokens, labels):
+        raw[at] = normalize_word(tokens[at])
+        entries[at] = _find_entry(labels, tokens[at], raw[at])
     if any(map(text.__contains__, _OTHER_BREAKS)) or _LONG_BLANK.search(text[::64]):
         raw = [BREAK if word[0] in LINE_BREAKS else word for word in raw]
     gaps = list(map(is_not, tokens, pieces))
@@ -443,6 +449,16 @@ def split_units(text: str, labels: Labels) -> Units:
     if phrases:
         _join_phrases(units, phrases)
     return units
+
+
+def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
+    """Return the tokens that are not simply words in ASCII, and all if the choices differ by case."""
+    if not labels.is_plain:
+        return range(len(tokens))
+    found = [at for at, token in enumerate(tokens) if token[1:2] == "'"] if "'" in text else []
+    if not text.isascii():
+        found += [at for at, token in enumerate(tokens) if not token.isascii()]
+    return found
 
 
 def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int, int]]:

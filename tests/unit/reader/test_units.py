@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from answerkey.reader import units as units_module
 from answerkey.reader.candidates import NO_TEXTS, read_texts
 from answerkey.reader.units import (
     ANSWER,
@@ -100,6 +103,12 @@ def test_words_files_are_well_formed() -> None:
             assert word
             seen.add((" ".join(roles), word))
     assert len(seen) > 2_000
+
+
+def test_every_words_file_is_read() -> None:
+    """No file in the folder is forgotten."""
+    folder = Path(units_module.__file__).parent / "words"
+    assert {file.name for file in folder.iterdir()} == {f"{name}.txt" for name in units_module.WORD_FILES}
 
 
 @pytest.mark.parametrize(

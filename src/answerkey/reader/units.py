@@ -1,6 +1,7 @@
 """A text in units: words, phrases and marks with the role of each, and the labels among them.
 
-The words of all languages stand in `words/`, a file for each language: roles, a colon, words and phrases.
+The words of all languages stand in `words/`, a file for each language: roles, a colon, words and phrases,
+a bar, and an example with `~` in the place of the words and the choice that it states (`-`: none).
 """
 
 from __future__ import annotations
@@ -239,13 +240,13 @@ def load_lexicon() -> Branch:
 
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield roles, and the words and phrases that play them, line by line."""
+    """Yield roles, and the words and phrases that play them, line by line; each ends with an example."""
     folder = resources.files(__package__) / "words"
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
         for line in file.read_text(encoding="utf-8").splitlines():
             if not line.startswith("#"):
                 roles, _, words = line.partition(": ")
-                yield roles.split(), words.split(", ")
+                yield roles.split(), words.partition(" | ")[0].split(", ")
 
 
 def _spell_phrase(phrase: str) -> Iterator[list[str]]:

@@ -66,7 +66,7 @@ def build_rows() -> list[dict[str, Any]]:
             "category": draw.choice(["x", "y"]),
             "completion": draw.choice(TEXTS),
         }
-        for number in range(300)
+        for number in range(180)
     ]
 
 

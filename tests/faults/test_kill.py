@@ -23,7 +23,7 @@ from answerkey.testing import Behaviour, TestServer, answer_by_hash
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 KILLS = 50 if IS_LONG else 6
 POLICIES = ["no-cache", "reuse"] if IS_LONG else ["no-cache"]
-SAMPLES = 600
+SAMPLES = 600 if IS_LONG else 240
 SEED = 20_260_102
 #: Seconds that no command takes.
 LONG_WAIT = 600.0
@@ -49,7 +49,7 @@ TASK: dict[str, Any] = {
     },
 }
 #: A recorded run is several shards.
-SHARD_ROWS = 100
+SHARD_ROWS = SAMPLES // 6
 #: Kills itself instead of giving the file with this number its name.
 DIE_WRITING = """
 import os, sys

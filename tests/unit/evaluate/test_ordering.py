@@ -179,7 +179,7 @@ def test_every_file_format_has_the_same_shuffles(write: Callable[..., Project]) 
 
 def test_shards_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """However the rows are cut, the rows of a sample stay together, and the numbers are the same."""
-    rows = [{**ROWS[number % 3], "question": f"q{number}"} for number in range(40)]
+    rows = [{**ROWS[number % 3], "question": f"q{number}"} for number in range(17)]
     model = "builtin/simulated?accuracy=0.6&seed=3"
     whole = ak.score(make_task(group_by="topic"), rows, model=model)
     for size in (1, 2, 5, 16):

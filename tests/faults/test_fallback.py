@@ -17,6 +17,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.evaluate import prepare
+from answerkey.reports.overview import describe_overview
 from answerkey.runs.journal import Journal
 from answerkey.spec import load_plan
 from answerkey.testing import Behaviour, Reply, TestServer
@@ -484,6 +485,14 @@ def test_audit_and_report_hold_it_against_the_rule(server: TestServer, project: 
     rules = {one["name"]: (one["kind"], one["correct"]) for one in found["readers"]}
     assert (rules["stated_answer/fallback"], rules["stated_answer"]) == (("own", 8), ("rule", 6))
     assert call("report", project / "run", "-o", project / "run.html").code == 0
+    (task,) = describe_overview(ak.load_run(project / "run"))["tasks"]
+    lines = [(one["label"], one["kind"], one["value"]) for one in task["plots"]["rules"][:2]]
+    assert lines == [
+        ("stated_answer/fallback (this run)", "own", 0.5),
+        ("stated_answer", "rule", 0.375),
+    ]
+    assert (task["rule"], task["scorer"]) == ("stated_answer/fallback", "quiz, with the fallback small")
+    assert task["headline"]["sentence"].endswith("50.00 % with it and 37.50 % without it.")
 
 
 def test_imported_completions_are_looked_at_again(server: TestServer, project: Path, call: Call) -> None:

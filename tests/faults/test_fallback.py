@@ -211,6 +211,21 @@ def test_trials_are_read_one_by_one(server: TestServer, project: Path) -> None:
     assert run.tasks["quiz"].totals["fallback"]["quiz"]["n"] == 32
 
 
+def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Path) -> None:
+    """Under rotations the fallback sees each row's order, and its label is mapped back to the option."""
+    order = {"options": "{{ sample.options }}", "orders": "rotations"}
+    file = write_run(project, server.url, choice_order=order)
+    run = ak.run(file, out=project / "run", num_samples=5)
+    bodies = [one.body or {} for one in server.asked.requests]
+    asked = [str(one["messages"][0]["content"]) for one in bodies if one["model"] == "m-small"]
+    assert {re.findall(r"^B\. (\w)4$", one, re.MULTILINE)[0] for one in asked} == {"w", "x", "y", "z"}
+    found = [one["metadata"] for one in list_scores(run)[-4:]]
+    assert {one["extraction_rule"] for one in found} == {"stated_answer/fallback"}
+    assert {one["predicted_choice"] for one in found} == {"B"}
+    assert sorted(one["predicted_option"] for one in found) == ["A", "B", "C", "D"]
+    assert run.tasks["quiz"].totals["fallback"]["quiz"]["n"] == 20
+
+
 def test_rows_that_are_wrong_are_asked_of_nobody(server: TestServer, project: Path) -> None:
     """A row that the dataset has wrong is FAILED, also where its completion is INVALID."""
     rows = [row | ({"answer": "E"} if row["question"] == "q4" else {}) for row in ROWS]

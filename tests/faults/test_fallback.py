@@ -17,6 +17,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.evaluate import prepare
+from answerkey.reports.overview import describe_overview
 from answerkey.runs.journal import Journal
 from answerkey.spec import load_plan
 from answerkey.testing import Behaviour, Reply, TestServer
@@ -208,6 +209,21 @@ def test_trials_are_read_one_by_one(server: TestServer, project: Path) -> None:
     run = ak.run(write_run(project, server.url, trials={"num_trials": 2}), out=project / "run")
     assert count_asked(server) == (32, 2 * ASKED)
     assert run.tasks["quiz"].totals["fallback"]["quiz"]["n"] == 32
+
+
+def test_options_are_shown_as_the_model_saw_them(server: TestServer, project: Path) -> None:
+    """Under rotations the fallback sees each row's order, and its label is mapped back to the option."""
+    order = {"options": "{{ sample.options }}", "orders": "rotations"}
+    file = write_run(project, server.url, choice_order=order)
+    run = ak.run(file, out=project / "run", num_samples=5)
+    bodies = [one.body or {} for one in server.asked.requests]
+    asked = [str(one["messages"][0]["content"]) for one in bodies if one["model"] == "m-small"]
+    assert {re.findall(r"^B\. (\w)4$", one, re.MULTILINE)[0] for one in asked} == {"w", "x", "y", "z"}
+    found = [one["metadata"] for one in list_scores(run)[-4:]]
+    assert {one["extraction_rule"] for one in found} == {"stated_answer/fallback"}
+    assert {one["predicted_choice"] for one in found} == {"B"}
+    assert sorted(one["predicted_option"] for one in found) == ["A", "B", "C", "D"]
+    assert run.tasks["quiz"].totals["fallback"]["quiz"]["n"] == 20
 
 
 def test_rows_that_are_wrong_are_asked_of_nobody(server: TestServer, project: Path) -> None:
@@ -484,6 +500,14 @@ def test_audit_and_report_hold_it_against_the_rule(server: TestServer, project: 
     rules = {one["name"]: (one["kind"], one["correct"]) for one in found["readers"]}
     assert (rules["stated_answer/fallback"], rules["stated_answer"]) == (("own", 8), ("rule", 6))
     assert call("report", project / "run", "-o", project / "run.html").code == 0
+    (task,) = describe_overview(ak.load_run(project / "run"))["tasks"]
+    lines = [(one["label"], one["kind"], one["value"]) for one in task["plots"]["rules"][:2]]
+    assert lines == [
+        ("stated_answer/fallback (this run)", "own", 0.5),
+        ("stated_answer", "rule", 0.375),
+    ]
+    assert (task["rule"], task["scorer"]) == ("stated_answer/fallback", "quiz, with the fallback small")
+    assert task["headline"]["sentence"].endswith("50.00 % with it and 37.50 % without it.")
 
 
 def test_imported_completions_are_looked_at_again(server: TestServer, project: Path, call: Call) -> None:

@@ -567,8 +567,9 @@ def read_rows(
     extractors = EXTRACTORS if with_extractors else {}
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
         text, labels, options, is_counted, predicted, truth, rule, span = row
-        at = find_first(rule, text) if span is None else (span[0], span[1])
-        readings = [(own_name, "own", predicted, (rule or "").partition("/")[2] or None, at)]
+        at = find_first(rule or own_name, text) if span is None else (span[0], span[1])
+        own_part = None if rule == own_name else (rule or "").partition("/")[2] or None
+        readings = [(own_name, "own", predicted, own_part, at)]
         for name, is_told in others.items():
             readings.append((name, "rule", *_read_by_rule(name, text, labels, options if is_told else None)))
         # A pattern of the user's own is no rule that others could be held against.

@@ -243,7 +243,7 @@
   }
 
   function sayMarked(part, span, by) {
-    if (part === null) return ["Nothing in it decided: no choice was read."];
+    if (part === null) return ["Nothing in it decided: the rule reads no choice."];
     const where = span[1] - span[0] === 1 ? `character ${span[0] + 1}` : `characters ${span[0] + 1} to ${span[1]}`;
     return ["Marked: “", said(part), `”, ${where}: ${by ? `what ${ak.core.makeVisible(by)} read` : "what decided"}.`];
   }

@@ -474,6 +474,9 @@ def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int,
         roles[at], branch, names[at] = entry
         if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
             end, found = _find_phrase(raw, at + 1, branch)
+            last = entries[end - 1]
+            if found and last is not None and last[2] is not None and units.tokens[end - 1].isupper():
+                end, found = at + 1, 0  # `é A`, which is no article
             if found:
                 roles[at], names[at] = found, None
                 phrases.append((at, end))

@@ -424,12 +424,7 @@ def read_lines(
     is_listing = first.is_labelled and (_opens_list(scan, lines) or _is_inline_list(scan, first))
     if first.is_labelled and not is_listing:
         findings.statements += _state_first(scan, lines)
-    elif (
-        last.is_labelled
-        and last is not first
-        and judge(scan, last) is None
-        and _is_only(scan, lists, labelled)
-    ):
+    elif last.is_labelled and last is not first and _is_only(scan, lists, labelled):
         findings.statements.append(_state_line(last, "last_label"))
     elif len(labelled) == 1 and not is_listing:
         before = lines[lines.index(labelled[0]) - 1]

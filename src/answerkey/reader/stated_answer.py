@@ -424,12 +424,7 @@ def read_lines(
     is_listing = first.is_labelled and (_opens_list(scan, lines) or _is_inline_list(scan, first))
     if first.is_labelled and not is_listing:
         findings.statements += _state_first(scan, lines)
-    elif (
-        last.is_labelled
-        and last is not first
-        and judge(scan, last) is None
-        and _is_only(scan, lists, labelled)
-    ):
+    elif last.is_labelled and last is not first and _is_only(scan, lists, labelled):
         findings.statements.append(_state_line(last, "last_label"))
     elif len(labelled) == 1 and not is_listing:
         before = lines[lines.index(labelled[0]) - 1]
@@ -1239,7 +1234,10 @@ def _list_content(words: Iterable[str]) -> set[str]:
 
 
 def drop_listed(scan: Scan, lists: Sequence[Sequence[Line]], findings: Findings) -> None:
-    """Drop statements that lead into a list: `Options:` and the first of them is no answer."""
+    """Drop statements that lead into a list: `Options:` and the first of them is no answer.
+
+    A cue that leads to some of the options states several: `The answers are:`, `A. Paris`, `C. Nice`.
+    """
     units = scan.units
     for items in lists:
         if not findings.statements:
@@ -1251,6 +1249,10 @@ def drop_listed(scan: Scan, lists: Sequence[Sequence[Line]], findings: Findings)
             before -= 1
         is_led = before >= 0 and (units.words[before] in COLONS or units.words[before] == BREAK)
         if is_led and all(_is_listed(scan, item) for item in items[1:]):
+            choices = tuple(item.names.choices[0] for item in items if item.names)
+            is_part = len(items) < min(_LISTED, len(scan.labels.choices))
             findings.statements = [
-                one for one in findings.statements if not one.begin < first.begin < one.end <= names.end
+                replace(one, choices=choices) if one.begin < first.begin < one.end <= names.end else one
+                for one in findings.statements
+                if is_part or not one.begin < first.begin < one.end <= names.end
             ]

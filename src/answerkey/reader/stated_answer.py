@@ -1070,7 +1070,7 @@ def _says_otherwise(scan: Scan, stated: Statement) -> bool:
 def _combine(scan: Scan, group: list[Statement]) -> Decision:
     """Return what statements of one weight come to: all must agree, unless one corrects those before it."""
     current, is_open = group[0], False
-    fixes = [] if len(group) == 1 else [at for at, roles in enumerate(scan.units.roles) if roles & FIX]
+    fixes = [] if len(group) == 1 else list(_find_corrections(scan.units))
     for one in group[1:]:
         if one.end <= current.end or one.choices == current.choices:
             continue
@@ -1089,6 +1089,13 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
     if _is_taken_back(scan.units, current):
         return Decision(None, NOTHING, *place)
     return Decision(current.choices[0], None, *place)
+
+
+def _find_corrections(units: Units) -> Iterator[int]:
+    """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
+    for at, roles in enumerate(units.roles):
+        if roles & FIX or (roles & WRONG and roles & NOT and units.words[at + 1 : at + 2] == [","]):
+            yield at
 
 
 def _is_taken_back(units: Units, stated: Statement) -> bool:

@@ -183,7 +183,7 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
                 return None
             is_maybe = way.is_maybe or found.is_maybe
             found.is_negated, found.is_maybe, found.has_link = way.is_negated, is_maybe, way.has_link
-            return _look_after(scan, found, has_verb=way.cues > 0)
+            return _look_after(scan, found, has_verb=way.cues > 0 or not way.has_link)
         further = _step(scan, at, way)
         if further is None:
             return None
@@ -469,7 +469,7 @@ def starts_line(units: Units, at: int) -> bool:
 
 # Cues and what they state: `the answer is B`, `I choose B`, `that leaves B`, `not A`.
 
-CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | FIX | MAYBE
+CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | NOT_AFTER | FIX | MAYBE
 
 #: What may stand before `the correct one is`; a subject or a verb may not.
 _BEFORE_RIGHT = SO | AND | BUT | FIX | AFTER | THINK | OWN | IT
@@ -494,6 +494,9 @@ def read_cue(scan: Scan, at: int, findings: Findings) -> None:
     elif roles & (LEAVE | MATCH | SO | IT):
         part = "remaining" if roles & LEAVE else "reference" if roles & MATCH else "conclusion"
         _note(scan, at, _follow_hint(scan, at), findings, part=part, weight=Weight.VERDICT)
+    elif roles & NOT_AFTER and any(scan.units.labels[max(at - _BACK, 0) : at]):
+        # `A가 아니라 B`, `A değil, B`
+        _note(scan, at, _follow_hint(scan, at), findings, part="conclusion", weight=Weight.VERDICT)
     elif roles & (NOT | DROP):
         _exclude(scan, at, findings)
     elif not roles & ~(MAYBE | FILL) and (at == 0 or scan.units.words[at - 1] in _BEFORE_INSERTION):
@@ -539,12 +542,14 @@ def _note(
     context = Context.ASSERTED if is_own else read_context(scan.units, at)
     if context is Context.HYPOTHETICAL:
         return
-    if context is Context.DENIED or _is_judged_wrong(scan, found):
+    if _is_judged_wrong(scan, found):
         findings.exclude(found.choices, at)
         return
-    if found.is_negated:
+    if found.is_negated or context is Context.DENIED:
         findings.exclude(found.choices, at)
         found = follow_contrast(scan, found.end)
+        if found is not None and context is Context.DENIED and not _ends_clause(scan, found):
+            return
     if found is None or found.is_negated or len(found.choices) == len(scan.labels.choices) > 1:
         return
     weight = max(weight, Weight.TENTATIVE) if found.is_maybe else weight
@@ -658,7 +663,7 @@ def _follow_hint(scan: Scan, at: int) -> Followed | None:
         begin += 0 if units.roles[begin] & NOT else 1
     while roles & FIX and begin < min(at + _BACK, units.size) and units.words[begin] in STOPS:
         begin += 1
-    found = follow(scan, begin, is_linked=True, may_pause=bool(roles & (FIX | SO)))
+    found = follow(scan, begin, is_linked=True, may_pause=bool(roles & (FIX | SO | NOT_AFTER)))
     if found is None or not found.choices:
         return None
     is_near = all(_is_light(units, between) for between in range(begin, min(found.end, begin + _NEAR)))
@@ -678,7 +683,7 @@ def _ends_clause(scan: Scan, found: Followed) -> bool:
     units = scan.units
     if not MATHEMATICS.isdisjoint(units.words[max(found.end - _BACK, 0) : found.end]):
         return False
-    at = skip_remark(scan, found.end, found.choices[0])
+    at = skip_remark(scan, found.end, found.choices[0]) if found.choices else found.end
     if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
         return True
     if units.roles[at] & THAT:
@@ -700,7 +705,7 @@ def _exclude(scan: Scan, at: int, findings: Findings) -> None:
     units, names = scan.units, None
     for further in range(at + 1, min(at + 1 + _BACK, units.size)):
         names = read_names(scan, further)
-        is_light = units.roles[further] & (FILL | OPTION) or units.words[further] in OPEN
+        is_light = units.roles[further] & (FILL | OPTION | BE) or units.words[further] in OPEN
         if names is not None or not is_light:
             break
     if names is None:

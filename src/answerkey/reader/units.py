@@ -1,6 +1,7 @@
 """A text in units: words, phrases and marks with the role of each, and the labels among them.
 
-The words of all languages stand in `words/`, a file for each language: roles, a colon, words and phrases.
+The words of all languages stand in `words/`, a file for each language: roles, a colon, words and phrases,
+a bar, and an example with `~` in the place of the words and the choice that it states (`-`: none).
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ def load_lexicon() -> Branch:
 
 
 def list_words() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield roles, and the words and phrases that play them, line by line."""
+    """Yield roles, and the words and phrases that play them, line by line; each ends with an example."""
     # The loader reads from an archive, too, and needs none of the modules of `importlib.resources`.
     folder, loader = os.path.dirname(__file__), globals()["__loader__"]  # noqa: PTH120
     for name in WORD_FILES:
@@ -249,7 +250,7 @@ def list_words() -> Iterator[tuple[list[str], list[str]]]:
         for line in data.decode().splitlines():
             if not line.startswith("#"):
                 roles, _, words = line.partition(": ")
-                yield roles.split(), words.split(", ")
+                yield roles.split(), words.partition(" | ")[0].split(", ")
 
 
 def _spell_phrase(phrase: str) -> Iterator[list[str]]:

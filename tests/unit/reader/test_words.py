@@ -1,0 +1,81 @@
+"""Runs the example of every word: it states what it says, and does not with a word that means nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+
+import pytest
+
+from answerkey.reader import read
+
+#: A word of each script that is none.
+NONSENSE = {
+    "CJK": "龘",
+    "HIRAGANA": "龘",
+    "KATAKANA": "龘",
+    "HANGUL": "뷁",
+    "CYRILLIC": "щъыф",
+    "ARABIC": "ظظظ",
+    "DEVANAGARI": "झझझ",
+    "BENGALI": "ঝঝঝ",
+    "GREEK": "ξξξ",
+    "HEBREW": "קקק",
+    "THAI": "ฮฮฮ",
+}
+
+#: Words whose line says why it has no example; fewer are better.
+MOST_WITHOUT_EXAMPLE = 169
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a word list: its place, its words, the example or the reason why there is none."""
+
+    place: str
+    words: tuple[str, ...]
+    example: str
+
+    def __str__(self) -> str:
+        return self.place
+
+
+def list_lines() -> Iterator[Line]:
+    """Yield the lines of all word lists."""
+    for file in sorted((resources.files("answerkey.reader") / "words").iterdir(), key=lambda one: one.name):
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            if not line.startswith("#"):
+                words, bar, example = line.partition(": ")[2].partition(" | ")
+                assert bar, f"{file.name} line {number} has no example"
+                yield Line(f"{file.name} line {number}", tuple(words.split(", ")), example)
+
+
+LINES = list(list_lines())
+
+
+def read_example(example: str, word: str) -> tuple[str, str]:
+    """Return the choice that the example states with this word, `-` for none, and the expected one."""
+    text, arrow, expected = example.rpartition(" => ")
+    assert arrow
+    assert "~" in text
+    completion = text.replace("\\n", "\n").replace("~", word)
+    return read(completion, tuple("ABCD")).choice or "-", expected
+
+
+@pytest.mark.parametrize("line", [one for one in LINES if not one.example.startswith("#")], ids=str)
+def test_every_word_does_what_its_example_says(line: Line) -> None:
+    """The example holds with each word of the line, and fails with nonsense in its place."""
+    for word in line.words:
+        found, expected = read_example(line.example, word)
+        assert found == expected, word
+        nonsense = NONSENSE.get(unicodedata.name(word[0], "?").split()[0], "qwx")
+        assert read_example(line.example, nonsense)[0] != expected, word
+
+
+def test_few_words_have_no_example() -> None:
+    """Lines without an example say why; there are no more of them than there were."""
+    without = [one for one in LINES if one.example.startswith("#")]
+    assert all(len(one.example) > len("# ") for one in without)
+    assert sum(len(one.words) for one in without) <= MOST_WITHOUT_EXAMPLE

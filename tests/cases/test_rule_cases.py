@@ -14,7 +14,7 @@ from answerkey.reader import PARTS, Reading
 from answerkey.scorers.extraction import find_rule
 
 FOLDER = Path(__file__).parent
-COUNTS = {"stated_answer": 1994, "leading_label": 113}
+COUNTS = {"stated_answer": 1998, "leading_label": 113}
 HEADS = {
     "stated_answer": ["completion", "choices", "options", "answer", "reason", "part"],
     "leading_label": ["completion", "choices", "answer", "reason", "part"],

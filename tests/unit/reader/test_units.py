@@ -310,6 +310,14 @@ def test_longest_full_text_is_found(
     assert find_text(text, options) == found
 
 
+def test_texts_are_found_where_choices_differ_by_case() -> None:
+    """The label before an option's text may be any of them then."""
+    labels = read_labels(("a", "A"))
+    found = read_texts(("a) red", "A) blue"), labels).find(split_units("blue", labels), 0)
+    assert found is not None
+    assert found.choice == "A"
+
+
 def test_texts_go_with_the_choices_in_order() -> None:
     """More texts than choices are ignored; without texts there is nothing to find_text."""
     assert find_text("six", ("one", "two", "three", "four", "six")) is None

@@ -219,7 +219,7 @@ def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
     tokens = split_tokens(text.strip())
     words = [normalize_word(token) for token in tokens]
     begin = _skip_label(tokens, words, choice, labels=labels)
-    kept = [MINUS if word in DASHES else word for word in words[begin:] if word not in DRESS]
+    kept = [MINUS if word in DASHES else word for word in words[begin:] if word not in DRESS or word == "~~"]
     while len(kept) > 1 and kept[-1] in STOPS:
         kept.pop()
     return tuple(kept)
@@ -231,6 +231,8 @@ def _skip_label(tokens: Sequence[str], words: Sequence[str], choice: str, *, lab
         at += 1
     if at + 2 >= len(words) or words[at + 1] not in _AFTER_LABEL:
         return 0
+    if words[at + 1] in DASHES and len(tokens[at + 2]) == 1:
+        return 0  # `C-B` is the whole text
     return at + 2 if labels.find(tokens[at], words[at]) == choice else 0
 
 
@@ -475,7 +477,9 @@ def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool)
         # `A, C i D`: whatever the word is, the letter is none of a sentence.
         token = units.token(position)
         is_letter = token.isupper() and token not in _PRONOUNS and is_word(units, position + 1)
-        return is_letter and not is_wrapped and bool(units.gaps[position + 1])
+        is_apart = is_letter and (units.gaps[position + 1] or not units.token(position + 1).isascii())
+        is_joined = is_direct or bool(units.roles[position - 1] & (OR | AND))
+        return bool(is_apart) and is_joined and not is_wrapped
     at = close_label(units, position)
     if at < units.size and units.roles[at] & BE and units.words[at] not in _PLURALS:
         further = units.roles[at] | (units.roles[at + 1] if at + 1 < units.size else 0)
@@ -541,8 +545,11 @@ def _clashes(scan: Scan, position: int, end: int, choice: str) -> bool:
     if text is not None:
         return text.choice != choice and _ends_clause(units, text.end)
     word = scan.texts.find(units, position)
-    if word is None or word.choice in {None, choice}:
+    if word is None or word.choice is None or word.choice == choice:
         return False
+    option = scan.texts.options[scan.labels.choices.index(word.choice)]
+    if units.token(position) not in option:
+        return False  # `C` is not the text `c`
     before = position - 1
     while before >= 0 and units.words[before] in DRESS:
         before -= 1

@@ -51,6 +51,7 @@ from answerkey.reader.units import (
     IF,
     IT,
     LABEL_MARKS,
+    MATCH,
     MATHEMATICS,
     MAYBE,
     MUTE,
@@ -424,6 +425,8 @@ def read_lines(
     is_listing = first.is_labelled and (_opens_list(scan, lines) or _is_inline_list(scan, first))
     if first.is_labelled and not is_listing:
         findings.statements += _state_first(scan, lines)
+    elif last.is_labelled and _is_inline_list(scan, last):
+        return
     elif last.is_labelled and last is not first and _is_only(scan, lists, labelled):
         findings.statements.append(_state_line(last, "last_label"))
     elif len(labelled) == 1 and not is_listing:
@@ -686,6 +689,7 @@ _LONGEST_OPENING = 8
 _SENTENCE = 40
 
 _BEFORE_COLON = 4
+_BEFORE_VERB = 6
 
 #: So short a text may go on with `No, it is not.`
 _LONGEST_DENIAL = 10
@@ -698,6 +702,7 @@ _CLAUSE_ENDS = _SENTENCE_ENDS | COMMAS
 _SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
 _PAUSES = COMMAS | STOPS | CLOSE
 _LONGEST_SPEECH = 120
+_INTERJECTIONS = 3
 #: What opens the words of somebody, and what may close them.
 _STRAIGHT, _KEY = '"', '":'
 _SPEECH = {
@@ -711,6 +716,9 @@ _SPEECH = {
 }
 _ENDINGS = _TRAILING_MARKS | {BREAK}
 _POINTING = COLONS | ARROWS
+_TO_TEXT = 6
+_BEFORE_LABEL = _PAUSES | OPEN | DASHES
+_THAT_IS = FILL | OPTION | IT | MATCH
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
@@ -850,7 +858,7 @@ def _concludes(units: Units, text: Statement) -> bool:
         in_clause = in_clause and word not in COMMAS
         if roles & _CONDITION or (in_clause and roles & (NOT | WRONG | OR)):
             return False
-        if at == before - 1 and word == "to":
+        if at >= before - 1 and word == "to":
             return False
     return True
 
@@ -878,16 +886,26 @@ def _is_asserted(units: Units, text: Statement, *, is_denied: bool) -> bool:
     if before < 0 or units.words[before] in _SENTENCE_ENDS:
         return is_set_off or bool(units.roles[end] & BE)
     is_said = units.words[before] in COLONS or bool(units.roles[before] & BE)
-    is_infinitive = before > 0 and units.words[before - 1] == "to"
+    is_infinitive = before > 0 and "to" in units.words[before - 1 : before + 1]
     if not is_said or is_infinitive or _is_of_label(units, before, text):
         return False
     return end >= units.size or units.words[end] in _CLAUSE_ENDS
 
 
 def _is_of_label(units: Units, verb: int, text: Statement) -> bool:
-    """Say whether the text is only what another label stands for: `B is Lyon`."""
-    is_verb = verb > 0 and bool(units.roles[verb] & BE)
-    return is_verb and units.labels[verb - 1] not in {None, *text.choices}
+    """Say whether the text is only what a label stands for, where others are named: `B is Lyon`."""
+    if verb <= 0 or not units.roles[verb] & BE:
+        return False
+    for at in range(verb - 1, max(verb - _BEFORE_VERB, -1), -1):
+        if units.words[at] in _CLAUSE_ENDS:
+            break
+        label = units.labels[at]
+        if label is not None and units.token(at) not in _ARTICLES:
+            named = {
+                one for one, token in zip(units.labels, units.words, strict=True) if token not in _ARTICLES
+            }
+            return label not in text.choices or len(named - {None}) > 1
+    return False
 
 
 # One decision from everything that a text states.
@@ -920,13 +938,41 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
 
 
+def _is_contradicted(found: Decision, statements: Sequence[Statement]) -> bool:
+    """Say whether another choice is called right after the answer: `Answer: C … so A is correct`."""
+    return any(
+        one.part == "named_right"
+        and one.begin >= found.end
+        and one.choices
+        and found.choice not in one.choices
+        for one in statements
+    )
+
+
 def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
     """Say whether an answer is somebody's words, or a later sentence corrects it and does not repeat it."""
     if _is_quoted(units, found):
         return True
+    begin = found.end
     for at in range(found.end, units.size):
-        if units.roles[at] & FIX and units.words[at - 1] in _SENTENCE_ENDS:
+        if units.words[at] in _SENTENCE_ENDS:
+            begin = at + 1
+        if units.roles[at] & FIX and found.end < begin and at - begin < _INTERJECTIONS:
             return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
+    return _is_left_open(units, found)
+
+
+def _is_left_open(units: Units, found: Decision) -> bool:
+    """Say whether the sentence goes on with another choice: `it could be B after all, or C`."""
+    is_or = False
+    for at in range(found.end, min(found.end + _SENTENCE, units.size)):
+        if units.words[at] in _SENTENCE_ENDS:
+            return False
+        label = units.labels[at]
+        if label is not None and units.token(at) not in _ARTICLES:
+            return is_or and label != found.choice
+        is_light = units.roles[at] & (FILL | OPTION | BE | IT | MAYBE) or units.words[at] in OPEN
+        is_or = bool(units.roles[at] & OR) or (is_or and bool(is_light))
     return False
 
 
@@ -1033,12 +1079,33 @@ def read_labelled_text(scan: Scan, at: int, findings: Findings) -> None:
         findings.statements.append(statement)
 
 
+def _explains_other(scan: Scan, stated: Statement) -> bool:
+    """Say whether the label only says which option the text before it is: `Saturn, that is, option D`."""
+    units, at = scan.units, stated.end - 1
+    while at > 0 and units.labels[at] is None:
+        at -= 1
+    end = at
+    while at > max(end - _TO_TEXT, 0) and (
+        units.words[at - 1] in _BEFORE_LABEL or units.roles[at - 1] & _THAT_IS
+    ):
+        at -= 1
+    if at == end:
+        return False
+    choice, begin = scan.texts.find_before(units, at) or (None, 0)
+    if choice is None or choice in stated.choices or read_context(units, begin) is not Context.ASSERTED:
+        return False
+    before = skip_back(units, begin, FILL)
+    return before < 0 or units.words[before] in _SENTENCE_ENDS or bool(units.roles[before] & BE)
+
+
 def _says_otherwise(scan: Scan, stated: Statement) -> bool:
     """Say whether a conclusion near the statement names another option.
 
     `It is therefore Lyon. Answer: A`; `it is Lyon, so the answer is A`.
     """
     units, is_other = scan.units, False
+    if _explains_other(scan, stated):
+        return True
     near = range(max(stated.begin - _SENTENCE, 0), min(stated.end + _SENTENCE, units.size))
     for at in (one for one in near if units.roles[one] & BE and not stated.begin <= one < stated.end):
         begin, lead = at + 1, 0

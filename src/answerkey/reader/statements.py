@@ -237,6 +237,13 @@ def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     units = scan.units
     names = read_names(scan, at)
     text = scan.texts.find(units, at)
+    if (
+        text is not None
+        and names is None
+        and text.end == at + 1
+        and units.labels[at] not in {None, text.choice}
+    ):
+        return None
     if text is not None and names is not None and text.end < names.end + (len(names.choices) == 1):
         text = None
     if text is not None and text.choice is not None and _ends_text(units, text.end):
@@ -255,6 +262,8 @@ def _ends_text(units: Units, end: int) -> bool:
         at += 1
     if at >= units.size:
         return True
+    if units.words[at] in COMMAS and at + 1 < units.size and units.roles[at + 1] & OR:
+        return False
     if not is_word(units, at):
         is_number = units.words[at - 1][:1].isdecimal()
         return units.words[at] not in OPERATORS or (bool(units.gaps[at]) and not is_number)
@@ -572,6 +581,8 @@ def _follow_answer(scan: Scan, at: int) -> Followed | None:
         return None  # `two answers: 1 for the noun and 3 for the verb`
     if found is None or found.has_link:
         return found
+    if not starts_line(units, at) and found.end >= units.size and not found.is_wrapped:
+        return None  # a text that is cut off
     is_close = bool(units.roles[at] & BARE) or starts_line(units, at) or found.is_wrapped
     has_verb_after = _has_verb_after(units, found.end)
     if not units.roles[at] & BARE and found.end < units.size and units.roles[found.end] & BE:
@@ -653,10 +664,18 @@ def _read_before(scan: Scan, at: int) -> Followed | None:
     return None if names is None else Followed(names.choices, at + 1, clashes=names.clashes)
 
 
+_MEANS = frozenset(
+    {"means", "implies", "suggests", "indicates", "shows", "proves", "follows", "tells", "confirms"}
+)
+
+
 def _follow_hint(scan: Scan, at: int) -> Followed | None:
     """Return what `it is`, `so`, `that leaves` and `matches option` lead to, if the clause ends there."""
     units, roles = scan.units, scan.units.roles[at]
     begin = at + 1
+    before = units.words[at - 1] if at > 1 and not units.roles[at - 1] else ""
+    if roles & IT and before.endswith("s") and before not in _MEANS and is_word(units, at - 2):
+        return None  # `my roommate swears it is A`
     if roles & IT and not roles & BE:
         if begin >= units.size or not units.roles[begin] & BE:
             return None
@@ -724,7 +743,9 @@ _UNDER = frozenset(
     {"on", "in", "at", "under", "with", "for", "only", "auf", "bei", "sur", "sous", "en", "em", "con", "com"}
 )
 _UNREAL = ("would", "w\u00e4re", "serait", "ser\u00eda", "seria")
-_BEFORE_SUBJECT = OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER | ANSWER | MAYBE | YES
+_BEFORE_SUBJECT = (
+    THAT | OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER | ANSWER | MAYBE | YES
+)
 _LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
 _FREE = STOPS | COMMAS | COLONS | DASHES | CLOSE
 _VERDICT_ENDS = STOPS | CLOSE | {BREAK}
@@ -801,6 +822,8 @@ def _find_begin(units: Units, at: int) -> int | None:
     if (roles & (AND | OR) or units.words[before] in JOINTS) and _is_after_label(units, before - 1):
         earlier = units.labels[max(before - _BACK, 0) : before]
         return before + 1 if units.labels[at] in earlier else None  # `between C and D, C is better`
+    if roles & THAT and (before == 0 or units.words[before - 1] in _SENTENCE_ENDS):
+        return None  # `That B is right cannot be said.`
     return before + 1 if roles & (_BEFORE_SUBJECT | BE | LEAVE) or units.words[before] in _FREE else None
 
 

@@ -27,7 +27,7 @@ NONSENSE = {
 }
 
 #: Words whose line says why it has no example; fewer are better.
-MOST_WITHOUT_EXAMPLE = 169
+MOST_WITHOUT_EXAMPLE = 192
 
 
 @dataclass(frozen=True)

@@ -265,13 +265,13 @@ def test_rows_of_arc_that_are_labelled_by_numbers_get_letters() -> None:
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the folder with real files is not there")
 def test_recorded_completions_of_helm_give_the_known_number(capsys: pytest.CaptureFixture[str]) -> None:
-    """11,918 of 14,014 right, scored by the ready-made task from a table with its own columns."""
+    """11,916 of 14,014 right, two less than by the letter: a bare `B` that is the text of C is INVALID."""
     column = "completions.anthropic_claude-3-opus-20240229"
     words = ["score", "mmlu", "--dataset", str(REAL / "helm_mmlu" / "helm_mmlu.jsonl")]
     assert main([*words, "--completion-column", column, "--out", "out", "--json", "-q"]) == 0
     (task,) = json.loads(capsys.readouterr().out)["tasks"]
     metric = task["metrics"][0]
-    assert (metric["details"]["count"], metric["n"]) == (11_918, 14_014)
+    assert (metric["details"]["count"], metric["n"]) == (11_916, 14_014)
     (groups,) = metric["groups"]
     assert len(groups["values"]) == 57
-    assert round(groups["macro"]["value"], 4) == 0.8458
+    assert round(groups["macro"]["value"], 4) == 0.8455

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,50 +15,55 @@ from answerkey.reader import PARTS, Reading
 from answerkey.scorers.extraction import find_rule
 
 FOLDER = Path(__file__).parent
-COUNTS = {"stated_answer": 1998, "leading_label": 113}
-HEADS = {
-    "stated_answer": ["completion", "choices", "options", "answer", "reason", "part"],
-    "leading_label": ["completion", "choices", "answer", "reason", "part"],
-}
+COUNTS = {"stated_answer": 2092, "leading_label": 113}
+THREAD = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/\d+")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row: the rule, its line in the page, what is read and what comes of it."""
+    """One row: where it stands, what is read, what comes of it, and its other columns."""
 
     rule: str
+    section: str
     line: int
     text: str
     choices: tuple[str, ...]
     options: tuple[str, ...] | None
     expected: Reading
-
-    def __str__(self) -> str:
-        return f"{self.rule} line {self.line}"
+    language: str | None
+    kind: str | None
+    thread: str | None
 
 
 def read_cases(rule: str) -> Iterator[Case]:
-    """Yield the rows of all tables of a page; refuse one that is not well formed."""
-    lines = (FOLDER / f"{rule}.md").read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, 1):
+    """Yield the rows of all tables of a page, by the heads of their columns; refuse one not well formed."""
+    section, head = "", ""
+    for number, line in enumerate((FOLDER / f"{rule}.md").read_text(encoding="utf-8").splitlines(), 1):
+        section = line.removeprefix("## ") if line.startswith("## ") else section
+        head = line if line.startswith("| completion") else head
         if not line.startswith("| `"):
             continue
-        cells = [cell.strip().removeprefix("`").removesuffix("`") for cell in line[2:-2].split(" | ")]
-        if len(cells) != len(HEADS[rule]):
+        names, cells = ([cell.strip() for cell in row[2:-2].split(" | ")] for row in (head, line))
+        if len(cells) != len(names):
             pytest.fail(f"{rule} line {number}: {len(cells)} cells")
-        row = dict(zip(HEADS[rule], cells, strict=True))
+        row = {name: cell.strip("`") or None for name, cell in zip(names, cells, strict=True)}
         options = row.get("options")
         yield Case(
             rule,
+            section,
             number,
-            json.loads(row["completion"]),
-            tuple(row["choices"].split(" ")),
+            json.loads(row["completion"] or ""),
+            tuple((row["choices"] or "").split(" ")),
             tuple(json.loads(options)) if options else None,
-            Reading(row["answer"] or None, row["reason"] or None, part=row["part"] or None),
+            Reading(row["answer"], row["reason"], part=row["part"]),
+            row.get("language"),
+            row.get("class"),
+            row.get("thread"),
         )
 
 
-CASES = [case for rule in HEADS for case in read_cases(rule)]
+CASES = [case for rule in COUNTS for case in read_cases(rule)]
+SECTIONS = list(dict.fromkeys((case.rule, case.section) for case in CASES))
 
 
 def strip_span(reading: Reading) -> Reading:
@@ -67,26 +73,40 @@ def strip_span(reading: Reading) -> Reading:
 
 def test_pages_have_as_many_rows_as_they_should() -> None:
     """No row is lost to a typing mistake."""
-    assert {rule: len([case for case in CASES if case.rule == rule]) for rule in HEADS} == COUNTS
+    assert {rule: len([case for case in CASES if case.rule == rule]) for rule in COUNTS} == COUNTS
 
 
-@pytest.mark.parametrize("rule", HEADS)
+@pytest.mark.parametrize("rule", COUNTS)
 def test_every_part_has_a_row(rule: str) -> None:
     """Each part of the rule decides at least one row."""
     assert {case.expected.part for case in CASES if case.rule == rule} - {None} == set(PARTS[rule])
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_rule_reads_what_the_page_says(case: Case) -> None:
-    """The rule for one completion decides as the row says, and its passage lies within the text."""
-    reading = find_rule(case.rule).read(case.text, case.choices, case.options)
-    assert strip_span(reading) == case.expected
-    begin, end = reading.span or (0, 1)
-    assert 0 <= begin < end <= max(len(case.text), 1)
-    assert (reading.span is not None) >= (reading.choice is not None)
+def test_every_case_of_a_stated_answer_has_its_language_and_class() -> None:
+    """Sections are classes; a case of a public thread names its class, and has the address beside it."""
+    cases = [case for case in CASES if case.rule == "stated_answer"]
+    assert [case.line for case in cases if not case.language] == []
+    assert len({case.language for case in cases}) > 20
+    classes = {case.section for case in cases if case.thread is None}
+    threads = [case for case in cases if case.thread is not None]
+    assert {case.kind for case in threads} <= classes
+    assert [case.line for case in threads if not THREAD.fullmatch(case.thread or "")] == []
 
 
-@pytest.mark.parametrize("rule", HEADS)
+@pytest.mark.parametrize(("rule", "section"), SECTIONS)
+def test_rule_reads_what_the_page_says(rule: str, section: str) -> None:
+    """The rule for one completion decides as each row says, and its passage lies within the text."""
+    cases = [case for case in CASES if (case.rule, case.section) == (rule, section)]
+    readings = {case.line: find_rule(rule).read(case.text, case.choices, case.options) for case in cases}
+    found = {line: strip_span(reading) for line, reading in readings.items()}
+    assert found == {case.line: case.expected for case in cases}
+    for case in cases:
+        begin, end = readings[case.line].span or (0, 1)
+        assert (case.line, 0 <= begin < end <= max(len(case.text), 1)) == (case.line, True)
+        assert (readings[case.line].span is not None) >= (readings[case.line].choice is not None)
+
+
+@pytest.mark.parametrize("rule", COUNTS)
 def test_column_form_reads_what_the_page_says(rule: str) -> None:
     """The column form gives the same readings, with the options of each row."""
     cases = [case for case in CASES if case.rule == rule]

@@ -184,6 +184,8 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
     names = read_names(scan, at)
     if names is None or names.end > end:
         return plain
+    if names.end < end and units.roles[names.end] & OPTION and not units.gaps[names.end]:
+        names = Named(names.choices, names.begin, names.end + 1, names.is_wrapped, names.clashes)  # `A项`
     if "\\" in units.text and not BOXES.isdisjoint(units.words[begin : names.end]):
         return plain
     if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
@@ -1045,7 +1047,9 @@ def read_last(scan: Scan, findings: Findings) -> None:
     ):
         is_option = is_option or bool(units.roles[begin] & OPTION)
         begin -= 1
-    if begin < 0 or not (units.words[begin] in _POINTING or (is_option and units.words[begin] in COMMAS)):
+    # `Letter E.` is a sentence of its own.
+    is_led = begin >= 0 and (units.words[begin] in _POINTING or (is_option and units.words[begin] in _PAUSES))
+    if not is_led:
         return
     names = read_names(scan, begin + 1 if not is_option else last)
     is_small = names is None or (units.token(last).islower() and names.choices[0].isupper())

@@ -57,6 +57,8 @@ from answerkey.reader.units import (
     QUESTION_MARKS,
     QUOTES,
     RIGHT,
+    ROUND_CLOSE,
+    ROUND_OPEN,
     SAYS,
     SO,
     STOPS,
@@ -396,8 +398,14 @@ def read_context(units: Units, at: int) -> Context:
     A negation reaches as far as its clause, and into one that depends on it: `I don't think, frankly, that`.
     """
     in_clause, depends, is_denied, begin = True, False, False, max(at - SENTENCE, 0)
+    in_brackets = False
     for before in range(at - 1, begin - 1, -1):
         word, roles = units.words[before], units.roles[before]
+        if word in ROUND_CLOSE and before < at - 1:
+            in_brackets = not ROUND_OPEN.isdisjoint(units.words[begin:before])
+        if in_brackets:
+            in_brackets = word not in ROUND_OPEN
+            continue
         if word in _SENTENCE_ENDS or _starts_anew(units, before):
             is_denied = is_denied or (bool(roles & MUTE) and in_clause and _denies(units, before, at))
             begin = before + 1
@@ -509,8 +517,18 @@ def read_cue(scan: Scan, at: int, findings: Findings) -> None:
     elif roles & (NOT | DROP):
         _exclude(scan, at, findings)
     elif not roles & ~(MAYBE | FILL) and (at == 0 or scan.units.words[at - 1] in _BEFORE_INSERTION):
-        found = _follow_hint(scan, at)
+        found = None if _is_one_of_several(scan.units, at) else _follow_hint(scan, at)
         _note(scan, at, found, findings, part="chosen", weight=Weight.TENTATIVE)
+
+
+def _is_one_of_several(units: Units, at: int) -> bool:
+    """Say whether another label stands before in the sentence, or at the beginning of the line before."""
+    for before in range(at - 1, max(at - SENTENCE, -1), -1):
+        if units.words[before] in STOPS:
+            return False
+        if units.labels[before] is not None and units.token(before).isupper():
+            return True
+    return False
 
 
 def _read_noun(scan: Scan, at: int, findings: Findings) -> None:
@@ -859,6 +877,7 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     elif roles & (RIGHT | WRONG | ANSWER) or is_chosen:
         if _goes_on(units, at):
             return False
+        verdict.has_verb = verdict.has_verb or bool(roles & BE)
         verdict.has_verb = verdict.has_verb or bool(roles & BE)
         verdict.is_right = verdict.is_right or bool(roles & RIGHT)
         verdict.is_wrong = verdict.is_wrong or bool(roles & WRONG)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from answerkey.reader.units import (
@@ -93,11 +93,11 @@ class OptionTexts:
 
     def may_occur(self, units: Units) -> bool:
         """Say whether the words of an option are among those of the text."""
-        return bool(self._spell(units))
+        return bool(self._spell(units) if self._spelled is None else self._spelled)
 
     def _spell(self, units: Units) -> dict[str, list[_Entry]]:
         if self._spelled is None and self.labels is not None:
-            self._spelled = _spell_options(self.options, self.labels, set(units.raw))
+            self._spelled = _spell_options(self.options, self.labels, units.known)
         return self._spelled or {}
 
     def find(self, units: Units, at: int) -> FoundText | None:
@@ -183,13 +183,15 @@ def _is_inside_number(units: Units, at: int) -> bool:
     return units.words[before] in _BEFORE_NUMBER
 
 
-def _spell_options(options: Sequence[str], labels: Labels, known: set[str]) -> dict[str, list[_Entry]]:
+def _spell_options(options: tuple[str, ...], labels: Labels, known: set[str]) -> dict[str, list[_Entry]]:
     """Return the options that the known words may make up, by their first word, and without an article."""
     spelled = [
-        (_spell_option(text, choice, labels), choice)
-        for text, choice in zip(options, labels.choices, strict=False)
-        if _may_occur(text, labels, known)
+        (_spell_option(options[at], labels.choices[at], labels), labels.choices[at])
+        for at, needed in enumerate(_list_needed(options, labels))
+        if needed <= known
     ]
+    if not spelled:
+        return {}
     owners: dict[tuple[str, ...], list[str]] = {}
     for words, choice in spelled:
         owners.setdefault(words, []).append(choice)
@@ -203,14 +205,13 @@ def _spell_options(options: Sequence[str], labels: Labels, known: set[str]) -> d
     return by_first
 
 
-def _may_occur(text: str, labels: Labels, known: set[str]) -> bool:
-    """Say whether the plain words of an option are known, or none of its text; quick, never wrongly no."""
+@lru_cache(maxsize=4096)
+def _list_needed(options: tuple[str, ...], labels: Labels) -> tuple[frozenset[str], ...]:
+    """Return plain words of each option that a text needs to contain it; quick, and not all of them."""
     if not labels.is_plain:
-        return True
-    for word in _PLAIN_WORDS.findall(text.lower()):
-        if word not in known and word not in _ARTICLES and word not in labels.by_key:
-            return False
-    return True
+        return (frozenset(),) * len(options)
+    free = _ARTICLES | labels.by_key.keys()
+    return tuple(frozenset(_PLAIN_WORDS.findall(text.lower())) - free for text in options)
 
 
 @lru_cache(maxsize=4096)
@@ -262,13 +263,21 @@ class Scan:
     units: Units
     labels: Labels
     texts: OptionTexts
+    #: What `read_names` found, by the place of the first label.
+    names: dict[int, Named | None] = field(default_factory=dict)
 
 
 def find_label(units: Units, at: int) -> int | None:
     """Return where the label is that begins here, after brackets and emphasis."""
-    words, gaps, labels = units.words, units.gaps, units.labels
-    for position in range(at, min(at + WRAPS, len(words))):
-        if position > at and gaps[position] and words[position - 1] in DRESS:
+    words, labels = units.words, units.labels
+    if at >= len(words):
+        return None
+    if labels[at] is not None:
+        return at
+    if words[at] not in OPEN:
+        return None
+    for position in range(at + 1, min(at + WRAPS, len(words))):
+        if units.gaps[position] and words[position - 1] in DRESS:
             return None
         if labels[position] is not None:
             return position
@@ -399,13 +408,21 @@ def find_joined(scan: Scan, position: int) -> int | None:
     end = close_label(units, position)
     if _is_row(units, position, end):
         return end + 1
-    for begin in dict.fromkeys((end, skip_remark(scan, end, str(units.labels[position])))):
-        further = _skip_joint(units, begin)
-        joined = None if further is None else find_label(units, further)
-        is_direct, is_wrapped = further == begin + 1, end > position + 1
-        if joined is not None and _is_another(scan, joined, is_direct=is_direct, is_wrapped=is_wrapped):
-            return joined
-    return None
+    is_wrapped = end > position + 1
+    joined = _find_after_joint(scan, end, is_wrapped=is_wrapped)
+    if joined is not None:
+        return joined
+    begin = skip_remark(scan, end, str(units.labels[position]))
+    return None if begin == end else _find_after_joint(scan, begin, is_wrapped=is_wrapped)
+
+
+def _find_after_joint(scan: Scan, at: int, *, is_wrapped: bool) -> int | None:
+    """Return where the label is after the joint that stands here, if it is one more answer."""
+    further = _skip_joint(scan.units, at)
+    joined = None if further is None else find_label(scan.units, further)
+    if joined is None or not _is_another(scan, joined, is_direct=further == at + 1, is_wrapped=is_wrapped):
+        return None
+    return joined
 
 
 def _is_row(units: Units, position: int, end: int) -> bool:
@@ -517,9 +534,18 @@ class Named:
 
 def read_names(scan: Scan, at: int) -> Named | None:
     """Return the labels named from here on, if they are set off from the words around them."""
+    position = find_label(scan.units, at)
+    if position is None:
+        return None
+    if position not in scan.names:
+        scan.names[position] = _read_names_at(scan, position)
+    names = scan.names[position]
+    return names if names is None or position == at else replace(names, begin=at)
+
+
+def _read_names_at(scan: Scan, position: int) -> Named | None:
     units = scan.units
-    position = find_label(units, at)
-    if position is None or not begins_well(units, position):
+    if not begins_well(units, position):
         return None
     found = [position]
     while len(found) < MANY and (further := find_joined(scan, found[-1])) is not None:
@@ -531,7 +557,7 @@ def read_names(scan: Scan, at: int) -> Named | None:
     clashes = (
         len(choices) == 1 and scan.texts.labels is not None and _clashes(scan, position, end, choices[0])
     )
-    return Named(choices, at, end, end > position + 1, clashes)
+    return Named(choices, position, end, end > position + 1, clashes)
 
 
 def _clashes(scan: Scan, position: int, end: int, choice: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from answerkey.reader.candidates import (
     WRAPS,
@@ -145,12 +146,17 @@ class Line:
 
 def split_lines(scan: Scan) -> list[Line]:
     """Return the lines that are not blank."""
-    words = scan.units.words
-    breaks = [at for at, word in enumerate(words) if word == BREAK] if BREAK in words else []
-    begins = [0, *(at + 1 for at in breaks)]
-    ends = [*breaks, len(words)]
-    lines = [_read_line(scan, begin, end) for begin, end in zip(begins, ends, strict=True) if end > begin]
-    return _drop_answer_prefix(scan, lines) if "q" in scan.units.raw else lines
+    units, begin = scan.units, 0
+    lines = []
+    if BREAK in units.known:
+        for _ in range(units.words.count(BREAK)):
+            end = units.words.index(BREAK, begin)
+            if end > begin:
+                lines.append(_read_line(scan, begin, end))
+            begin = end + 1
+    if begin < units.size:
+        lines.append(_read_line(scan, begin, units.size))
+    return _drop_answer_prefix(scan, lines) if "q" in units.known else lines
 
 
 def _drop_answer_prefix(scan: Scan, lines: list[Line]) -> list[Line]:
@@ -169,6 +175,9 @@ def _drop_answer_prefix(scan: Scan, lines: list[Line]) -> list[Line]:
 
 def _read_line(scan: Scan, begin: int, end: int) -> Line:
     units, plain = scan.units, Line(begin, end)
+    first = bisect_left(units.named, begin)
+    if first == len(units.named) or units.named[first] >= min(end, begin + _LEAD + WRAPS):
+        return plain
     if not units.roles[begin] and units.labels[begin] is None and units.words[begin].isalpha():
         return plain
     at, lead, sign = begin, 0, ""
@@ -279,8 +288,7 @@ def list_echoes(scan: Scan, lines: Sequence[Line]) -> Iterator[int]:
 
 def find_lists(scan: Scan, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text, each with its items; an item names one choice, later ones later choices."""
-    labels = scan.units.labels
-    positions = [at for at in scan.units.marked if labels[at] is not None]
+    positions = scan.units.named
     if len(positions) < _FEWEST:
         return []
     found = list(_find_vertical(scan, lines)) if len(lines) >= _FEWEST else []
@@ -402,7 +410,7 @@ def read_lines(
 ) -> None:
     """Note what the lines state: bare labels, a label that opens or closes the text, verdicts in a list."""
     units = scan.units
-    if CHECKED in units.words or _TICK in units.words:
+    if CHECKED in units.known or _TICK in units.known:
         _read_checked(scan, lines, findings)
     if not lists and all(line.names is None for line in lines):
         return
@@ -655,7 +663,7 @@ def _is_verdict(units: Units, at: int, line: Line) -> bool:
 
 def _is_numeral(scan: Scan, line: Line) -> bool:
     """Say whether a label is the first Roman numeral of an enumeration."""
-    return line.names is not None and line.names.choices[0].lower() == "i" and "ii" in scan.units.raw
+    return line.names is not None and line.names.choices[0].lower() == "i" and "ii" in scan.units.known
 
 
 def _opens_list(scan: Scan, lines: Sequence[Line]) -> bool:
@@ -729,7 +737,7 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
 
     Several such lines are a list, and a number alone may be any step of a calculation.
     """
-    if not scan.texts.options:
+    if not scan.texts.may_occur(scan.units):
         return
     found = [
         (line, one)
@@ -772,7 +780,9 @@ def read_assertion(scan: Scan, echoed: Container[int] = ()) -> Decision | None:
     The units `echoed` only repeat the options.
     """
     units = scan.units
-    if not scan.texts.options or any(roles & FIX for roles in units.roles[-_LAST_WORDS:]):
+    if not scan.texts.may_occur(units):
+        return None
+    if units.played & FIX and any(roles & FIX for roles in units.roles[-_LAST_WORDS:]):
         return None
     is_short = units.size <= MOST_ASSERTED
     found = list(_find_texts(scan, 0, units.size if is_short else _LONGEST_OPENING))
@@ -955,13 +965,12 @@ def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) 
     """Say whether an answer is somebody's words, or a later sentence corrects it and does not repeat it."""
     if _is_quoted(units, found):
         return True
-    begin = found.end
-    for at in range(found.end, units.size):
-        if units.words[at] in _SENTENCE_ENDS:
-            begin = at + 1
-        if units.roles[at] & FIX and found.end < begin and at - begin < _INTERJECTIONS:
+    for at in units.marked[bisect_left(units.marked, found.end) :] if units.played & FIX else ():
+        if units.roles[at] & FIX and any(
+            units.words[before] in _SENTENCE_ENDS for before in range(max(at - _INTERJECTIONS, found.end), at)
+        ):
             return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
-    return _is_left_open(units, found)
+    return bool(units.played & OR) and _is_left_open(units, found)
 
 
 def _is_left_open(units: Units, found: Decision) -> bool:
@@ -980,6 +989,8 @@ def _is_left_open(units: Units, found: Decision) -> bool:
 
 def _is_quoted(units: Units, found: Decision) -> bool:
     """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
+    if units.known.isdisjoint(_SPEECH):
+        return False
     opening = ""
     for word in units.words[max(found.begin - _LONGEST_SPEECH, 0) : found.begin]:
         if not opening:
@@ -998,8 +1009,10 @@ def _is_quoted(units: Units, found: Decision) -> bool:
 
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
     """Return the statements after the last one that is taken back, if there are any."""
-    undone = [at for at, roles in enumerate(scan.units.roles) if roles & UNDO] if len(statements) > 1 else []
-    for at in reversed(undone):
+    units = scan.units
+    if len(statements) <= 1 or not units.played & UNDO:
+        return statements
+    for at in reversed([at for at in units.marked if units.roles[at] & UNDO]):
         after = [one for one in statements if one.begin >= at]
         if after:
             return after
@@ -1010,17 +1023,16 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     """Return everything that the text states or excludes."""
     units, findings = scan.units, Findings()
     findings.echoed.update(list_echoes(scan, lines))
-    echoed = findings.echoed
-    marked = units.marked
-    if not MARKUP.isdisjoint(units.words):
+    echoed, roles, labels = findings.echoed, units.roles, units.labels
+    marked = [at for at in units.marked if roles[at] & CUES or labels[at] is not None]
+    if not MARKUP.isdisjoint(units.known):
         marked = sorted({*marked, *(at for at, word in enumerate(units.words) if word in MARKUP)})
     for at in marked:
         if at in echoed:
             continue
-        roles = units.roles[at]
-        if roles & CUES:
+        if roles[at] & CUES:
             read_cue(scan, at, findings)
-        if units.labels[at] is not None:
+        if labels[at] is not None:
             read_subject(scan, at, findings)
             bracket = at - 2 if at > 1 and units.roles[at - 1] & OPTION else at - 1
             if bracket >= 0 and units.words[bracket] in ROUND_OPEN:
@@ -1159,7 +1171,8 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
 
 def _find_corrections(units: Units) -> Iterator[int]:
     """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
-    for at, roles in enumerate(units.roles):
+    for at in units.marked:
+        roles = units.roles[at]
         if roles & FIX or (roles & WRONG and roles & NOT and units.words[at + 1 : at + 2] == [","]):
             yield at
 
@@ -1167,7 +1180,9 @@ def _find_corrections(units: Units) -> Iterator[int]:
 def _is_taken_back(units: Units, stated: Statement) -> bool:
     """Say whether the last words of a text, or those right after the answer, take it back."""
     end = stated.end
-    if any(roles & UNDO for roles in units.roles[max(end, units.size - _LAST_WORDS) :]):
+    if units.played & UNDO and any(
+        roles & UNDO for roles in units.roles[max(end, units.size - _LAST_WORDS) :]
+    ):
         return True
     sentences, has_fix = 0, False
     for at in range(end, min(end + _LAST_WORDS, units.size)):
@@ -1211,7 +1226,7 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
         return Reading(reason=NOTHING, part="unclosed_thought")
     labels = read_labels(tuple(choices))
     if options and ("<" in text or "\\" in text):
-        options = [simplify(option) for option in options]
+        options = _simplify_options(tuple(options))
     # What the first part states that states anything; what follows is another turn.
     reading = Reading(reason=NOTHING)
     for begin, end in parts:
@@ -1219,6 +1234,11 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
         if reading.reason != NOTHING:
             break
     return reading
+
+
+@lru_cache(maxsize=4096)
+def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(simplify, options))
 
 
 def _read_part(text: str, labels: Labels, options: Sequence[str] | None, offset: int) -> Reading:
@@ -1259,7 +1279,9 @@ def _locate(scan: Scan, found: Decision, offset: int) -> Reading:
 def find_questions(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> set[int]:
     """Return where a new question, or the next turn of a conversation, may begin."""
     units = scan.units
-    found = {at for at in units.marked if units.roles[at] & QUESTION and _opens_question(units, at)}
+    found = set()
+    if units.played & QUESTION:
+        found = {at for at in units.marked if units.roles[at] & QUESTION and _opens_question(units, at)}
     if lists:
         found |= {at for items in lists if (at := is_question(scan, lines, items)) is not None}
     return found

@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import accumulate, repeat
-from operator import is_not
+from itertools import compress
+from operator import not_
 
 from answerkey.reader.characters import LINE_BREAKS, SPACES, WHITE_SPACE, compose
 
@@ -130,7 +130,6 @@ _INDOCHINA = "\u0e01-\u0e4f\u0e80-\u0ecf\u1000-\u103f\u1780-\u17d3"
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"
 _WIDE = "\uff21-\uff3a\uff41-\uff5a"
-_ASCII_SPACES = " \t\x1f"
 _MATHEMATICAL = "\U0001d400-\U0001d7cb"
 
 #: One run for each script, so that `B입니다` is a label and a word; Chinese and hiragana go by the character.
@@ -162,19 +161,19 @@ _BREAK = rf"(?:\r\n|[{LINE_BREAKS}])"
 #: Words and marks of ASCII among ASCII come first: they are the most, and quickly told.
 _COMMON = r"[A-Za-z]++(?!'|[^\x00-\x7f])|[.,()?:;!{}\"/&+%^|@\]](?![^\x00-\x7f])"
 
-#: A token with the spaces before it.
+#: A token, and the spaces before it.
 _PIECE = re.compile(
-    rf"[{SPACES}]*+(?:{_COMMON}|\d++(?:[.,:]\d++)*+[{_EXTENDERS}]*+"
+    rf"([{SPACES}]*+)({_COMMON}|\d++(?:[.,:]\d++)*+[{_EXTENDERS}]*+"
     rf"|{_ELISION}['\u2019](?=[{_LATIN}])|[{_LATIN}]++(?:['\u2019][{_LATIN}]++)*+"
     rf"|{_TAG}|{_SIGN_RUNS}|{'|'.join(f'[{run}]++' for run in _RUNS)}"
-    rf"|[^{SPACES}{LINE_BREAKS}](?:[{_EXTENDERS}{_COMBINING}]|\u200d[^{SPACES}{LINE_BREAKS}])*+)"
-    rf"|(?<={_BLANK}{{{_MOST_BLANKS}}}){_BLANK}+(?=[{LINE_BREAKS}]){_BREAK}|[{SPACES}]*+{_BREAK}"
+    rf"|[^{SPACES}{LINE_BREAKS}](?:[{_EXTENDERS}{_COMBINING}]|\u200d[^{SPACES}{LINE_BREAKS}])*+"
+    rf"|(?<={_BLANK}{{{_MOST_BLANKS}}}){_BLANK}+(?=[{LINE_BREAKS}]){_BREAK}|{_BREAK})"
 )
 
 
 def split_tokens(text: str) -> list[str]:
     """Return the tokens of a text; the spaces between them are left out."""
-    return [piece.lstrip(SPACES) for piece in _PIECE.findall(text.rstrip(WHITE_SPACE))]
+    return [token for _, token in _PIECE.findall(text.rstrip(WHITE_SPACE))]
 
 
 # The words of all languages in one place: what part a word, or the longest phrase from it on, plays.
@@ -388,64 +387,75 @@ _OTHER_BREAKS = LINE_BREAKS[1:]
 _LONG_BLANK = re.compile(f"{_BLANK}{{{_MOST_BLANKS // 64}}}")
 
 
+#: A letter that an apostrophe follows: a token such as `B'dir` may be a label with its ending.
+_LETTER_APOSTROPHE = re.compile("(?<![A-Za-z])[A-Za-z]'")
+
+
 @dataclass(slots=True)
 class Units:
-    """Lists of the same `size`: words, roles, the choices that are named, and whether spaces stand before.
+    """Lists of the same `size`: words, roles, the choices that are named, and the spaces before each.
 
     A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that play
-    a role or name a choice. `raw` holds the words of all tokens, and `places` where each unit begins among
-    them, and where the last one ends.
+    a role or name a choice, `named` those that name one. `raw` holds the words of all tokens, and `places`
+    where each unit begins among them, and where the last one ends; `known` are these words, each once, and
+    `played` all roles. `pieces` are three for each token: nothing, the spaces before it, and the token.
     """
 
     text: str
     pieces: list[str]
-    tokens: list[str]
     raw: list[str]
+    known: set[str]
     places: Sequence[int]
-    gaps: list[bool]
+    gaps: list[str]
     words: list[str]
     roles: list[int]
     labels: list[str | None]
     marked: list[int]
+    named: list[int]
     size: int
-    _offsets: list[int] = field(default_factory=list)
+    played: int = 0
+    _last: tuple[int, int] = 0, 0
 
     def start(self, at: int) -> int:
         """Return where a unit begins in the text."""
-        place = self.places[at]
-        return self._find_end(place) - len(self.tokens[place])
+        return self._find_offset(3 * self.places[at] + 2)
 
     def end(self, at: int) -> int:
         """Return where a unit ends in the text."""
-        return self._find_end(self.places[at + 1] - 1)
+        return self._find_offset(3 * self.places[at + 1])
 
-    def _find_end(self, place: int) -> int:
-        if not self._offsets:
-            self._offsets = list(accumulate(map(len, self.pieces)))
-        return self._offsets[place]
+    def _find_offset(self, piece: int) -> int:
+        """Return where a piece begins; one after the other, all take no longer than the last."""
+        begin, offset = self._last if self._last[0] <= piece else (0, 0)
+        offset += len("".join(self.pieces[begin:piece]))
+        self._last = piece, offset
+        return offset
 
     def token(self, at: int) -> str:
         """Return a unit as it is written."""
         place, end = self.places[at], self.places[at + 1]
-        token = self.tokens[place]
-        return token if end == place + 1 else token + "".join(self.pieces[place + 1 : end])
+        begin = 3 * place + 2
+        return self.pieces[begin] if end == place + 1 else "".join(self.pieces[begin : 3 * end])
 
 
 def split_units(text: str, labels: Labels) -> Units:
     """Return the text in units; the longest phrase wins."""
-    pieces: list[str] = _PIECE.findall(text.rstrip(WHITE_SPACE))
-    tokens = list(map(str.lstrip, pieces, repeat(_ASCII_SPACES if text.isascii() else SPACES)))
+    pieces: list[str] = _PIECE.split(text.rstrip(WHITE_SPACE))
+    gaps, tokens = pieces[1::3], pieces[2::3]
     raw = list(map(str.lower, tokens))
     entries = list(map(_list_entries(labels).get, raw))
+    odd: dict[str, tuple[str, _Entry | None]] = {}
     for at in _list_odd(text, tokens, labels):
-        raw[at] = normalize_word(tokens[at])
-        entries[at] = _find_entry(labels, tokens[at], raw[at])
+        token = tokens[at]
+        if token not in odd:
+            word = normalize_word(token)
+            odd[token] = word, _find_entry(labels, token, word)
+        raw[at], entries[at] = odd[token]
     if any(map(text.__contains__, _OTHER_BREAKS)) or _LONG_BLANK.search(text[::64]):
         raw = [BREAK if word[0] in LINE_BREAKS else word for word in raw]
-    gaps = list(map(is_not, tokens, pieces))
     size = len(raw)
-    places: Sequence[int] = range(size + 1)
-    units = Units(text, pieces, tokens, raw, places, gaps, raw, [0] * size, [None] * size, [], size)
+    names: list[str | None] = [None] * size
+    units = Units(text, pieces, raw, set(raw), range(size + 1), gaps, raw, [0] * size, names, [], [], size)
     phrases = _read_entries(units, entries)
     if phrases:
         _join_phrases(units, phrases)
@@ -456,31 +466,41 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
     """Return the tokens that are not simply words in ASCII, and all if the choices differ by case."""
     if not labels.is_plain:
         return range(len(tokens))
-    found = [at for at, token in enumerate(tokens) if token[1:2] == "'"] if "'" in text else []
+    found: list[int] = []
+    if "'" in text and _LETTER_APOSTROPHE.search(text):
+        found += [at for at, token in enumerate(tokens) if "'" in token and token[1:2] == "'"]
     if not text.isascii():
-        found += [at for at, token in enumerate(tokens) if not token.isascii()]
+        found += compress(range(len(tokens)), map(not_, map(str.isascii, tokens)))
     return found
 
 
 def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int, int]]:
-    """Note what the tokens are, and return where the phrases begin and end."""
-    raw, roles, names, marked, size = units.raw, units.roles, units.labels, units.marked, units.size
+    """Note what the units are, and return where the phrases begin and end."""
+    raw, roles, labels, marked, size = units.raw, units.roles, units.labels, units.marked, units.size
     phrases = []
-    end = hidden = 0
-    for at, entry in enumerate(entries):
-        if entry is None or at < end:
+    end = hidden = played = 0
+    known = compress(range(size), entries)
+    for at, entry in zip(known, filter(None, entries), strict=True):
+        if at < end:
             continue
-        marked.append(at - hidden)
-        roles[at], branch, names[at] = entry
+        role, branch, name = entry
+        unit = at - hidden
         if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
             end, found = _find_phrase(raw, at + 1, branch)
             last = entries[end - 1]
-            if found and last is not None and last[2] is not None and units.tokens[end - 1].isupper():
+            if found and last is not None and last[2] is not None and units.token(end - 1).isupper():
                 end, found = at + 1, 0  # `é A`, which is no article
             if found:
-                roles[at], names[at] = found, None
+                role, name = found, None
                 phrases.append((at, end))
                 hidden += end - at - 1
+        marked.append(unit)
+        roles[unit] = role
+        played |= role
+        if name is not None:
+            labels[unit] = name
+            units.named.append(unit)
+    units.played = played
     return phrases
 
 
@@ -498,13 +518,20 @@ def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[i
 
 def _join_phrases(units: Units, phrases: list[tuple[int, int]]) -> None:
     """Keep the first token of each phrase, and drop its others."""
-    units.words = units.raw.copy()
-    for begin, _ in phrases:
-        units.words[begin] = ""
-    for name in ("places", "gaps", "words", "roles", "labels"):
-        values, kept, done = getattr(units, name), [], 0
-        for begin, end in phrases:
-            kept += values[done : begin + 1]
-            done = end
-        setattr(units, name, [*kept, *values[done:]])
-    units.size = len(units.words)
+    raw, spaces = units.raw, units.gaps
+    words: list[str] = []
+    gaps: list[str] = []
+    places: list[int] = []
+    done = 0
+    for begin, end in phrases:
+        words += raw[done:begin]
+        words.append("")
+        gaps += spaces[done : begin + 1]
+        places += range(done, begin + 1)
+        done = end
+    words += raw[done:]
+    gaps += spaces[done:]
+    places += range(done, len(raw) + 1)
+    size = units.size = len(words)
+    units.words, units.gaps, units.places = words, gaps, places
+    del units.roles[size:], units.labels[size:]

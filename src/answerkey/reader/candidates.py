@@ -579,7 +579,8 @@ def _clashes(scan: Scan, position: int, end: int, choice: str) -> bool:
     before = position - 1
     while before >= 0 and units.words[before] in DRESS:
         before -= 1
-    return before < 0 or not (units.roles[before] & OPTION or units.words[before] in _BRACKETS)
+    is_bracketed = before >= 0 and units.words[before] in _BRACKETS and not units.words[position].isdecimal()
+    return before < 0 or not (units.roles[before] & OPTION or is_bracketed)
 
 
 def _step_to_text(units: Units, at: int) -> int:

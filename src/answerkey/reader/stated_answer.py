@@ -40,6 +40,7 @@ from answerkey.reader.units import (
     BE,
     BREAK,
     BULLETS,
+    BUT,
     CLOSE,
     COLONS,
     COMMAS,
@@ -712,7 +713,7 @@ _CLAUSE_ENDS = _SENTENCE_ENDS | COMMAS
 _SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
 _PAUSES = COMMAS | STOPS | CLOSE
 _LONGEST_SPEECH = 120
-_INTERJECTIONS = 3
+_INTERJECTIONS = 5
 #: What opens the words of somebody, and what may close them.
 _STRAIGHT, _KEY = '"', '":'
 _SPEECH = {
@@ -727,6 +728,8 @@ _SPEECH = {
 _ENDINGS = _TRAILING_MARKS | {BREAK}
 _POINTING = COLONS | ARROWS
 _TO_TEXT = 6
+#: `i.e.`
+_LATIN_INITIALS = frozenset({"i", "e"})
 _BEFORE_LABEL = _PAUSES | OPEN | DASHES
 _THAT_IS = FILL | OPTION | IT | MATCH
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
@@ -944,21 +947,31 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
         # A list that calls one option right and all others wrong says as much as a final answer.
         right = [one for one in statements if one.part == "verdict_list" and one not in group]
         found = _combine(scan, [*right, *group] if len(right) == 1 else group)
-        if found.choice is None or not _is_doubted(scan.units, found, statements):
-            return found
-        return Decision(None, NOTHING, found.part, found.begin, found.end)
+        if found.choice is not None and _is_doubted(scan.units, found, statements):
+            return Decision(None, NOTHING, found.part, found.begin, found.end)
+        if found.choice is not None and _is_contradicted(scan.units, found, statements):
+            return Decision(None, "SEVERAL_CHOICES", found.part, found.begin, found.end)
+        return found
     return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
 
 
-def _is_contradicted(found: Decision, statements: Sequence[Statement]) -> bool:
-    """Say whether another choice is called right after the answer: `Answer: C … so A is correct`."""
+def _is_contradicted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
+    """Say whether another choice is called right: `Answer: C … so A is correct`; in a short text, before."""
     return any(
         one.part == "named_right"
-        and one.begin >= found.end
+        and (one.begin >= found.end or (units.size <= MOST_ASSERTED and _is_whole(units, one)))
         and one.choices
         and found.choice not in one.choices
         for one in statements
     )
+
+
+def _is_whole(units: Units, stated: Statement) -> bool:
+    """Say whether a sentence ends after the statement, and no correction or contrast begins the next."""
+    at = stated.end
+    if at + 1 >= units.size or units.words[at] not in _SENTENCE_ENDS:
+        return False
+    return not any(roles & (FIX | BUT) for roles in units.roles[at + 1 : at + _INTERJECTIONS])
 
 
 def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
@@ -970,20 +983,22 @@ def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) 
             units.words[before] in _SENTENCE_ENDS for before in range(max(at - _INTERJECTIONS, found.end), at)
         ):
             return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
-    return bool(units.played & OR) and _is_left_open(units, found)
+    return bool(units.played & (OR | MATCH | IF | PREP)) and _is_left_open(units, found)
 
 
 def _is_left_open(units: Units, found: Decision) -> bool:
     """Say whether the sentence goes on with another choice: `it could be B after all, or C`."""
     is_or = False
     for at in range(found.end, min(found.end + _SENTENCE, units.size)):
-        if units.words[at] in _SENTENCE_ENDS:
+        word, roles = units.words[at], units.roles[at]
+        if word in _SENTENCE_ENDS and units.words[at - 1] not in _LATIN_INITIALS:
             return False
         label = units.labels[at]
-        if label is not None and units.token(at) not in _ARTICLES:
+        if label is not None and units.token(at) not in _ARTICLES and word not in _LATIN_INITIALS:
             return is_or and label != found.choice
-        is_light = units.roles[at] & (FILL | OPTION | BE | IT | MAYBE) or units.words[at] in OPEN
-        is_or = bool(units.roles[at] & OR) or (is_or and bool(is_light))
+        is_light = roles & (FILL | OPTION | BE | IT | MAYBE | NOT) or word in _BEFORE_LABEL
+        is_trigger = roles & (OR | MATCH) or (roles & IF and not roles & AFTER) or word in _LATIN_INITIALS
+        is_or = bool(is_trigger) or (is_or and bool(is_light))
     return False
 
 

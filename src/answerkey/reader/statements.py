@@ -333,6 +333,11 @@ def _look_after(scan: Scan, found: Followed, *, has_verb: bool) -> Followed | No
     units, at = scan.units, found.end
     if at + 1 < units.size and units.words[at] == _OF and is_word(units, at + 1):
         return None
+    after = units.roles[at : at + 2]
+    is_wrong = bool(after) and bool(after[0] & WRONG) and not after[0] & (NOT | AFTER)
+    if is_wrong or (len(after) > 1 and after[0] & NOT and after[1] & RIGHT):
+        found.is_negated = not found.is_negated  # `answer B incorrect`, where the verb is not written
+        return found
     for further in range(at, min(at + _NEGATION, units.size)):
         roles = units.roles[further]
         if roles & NOT_AFTER:
@@ -392,6 +397,12 @@ def skip_back(units: Units, at: int, roles: int) -> int:
     return max(at - 1 - BEFORE, -1)
 
 
+#: `W\u00e4re die L\u00f6sung verd\u00fcnnt, m\u00fcsste man D ankreuzen.`
+_UNREAL_OPENINGS = frozenset(
+    {"w\u00e4re", "w\u00e4ren", "h\u00e4tte", "h\u00e4tten", "sollte", "sollten", "were", "had", "should"}
+)
+
+
 def read_context(units: Units, at: int) -> Context:
     """Return how a cue is meant: conditions, questions, others' opinions and negations stand before it.
 
@@ -419,7 +430,7 @@ def read_context(units: Units, at: int) -> Context:
             in_clause = in_clause and depends
         elif roles & AND or (word in LINKS and (word not in HYPHENS or bool(units.gaps[before]))):
             in_clause = in_clause and depends
-    if _asks(units, begin, at):
+    if _asks(units, begin, at) or (begin < at and units.words[begin] in _UNREAL_OPENINGS):
         return Context.HYPOTHETICAL
     return Context.DENIED if is_denied else Context.ASSERTED
 
@@ -624,6 +635,8 @@ def _follow_option(scan: Scan, at: int) -> Followed | None:
     around |= units.roles[at + 1] & RIGHT if at + 1 < units.size else 0
     if not around & (RIGHT | OWN) and not _is_key(units, at):
         return None
+    if units.roles[at] & MAYBE and not around & RIGHT:
+        return None  # `Options: A 8, B 9`
     found = follow(scan, at + 1)
     return found if found is not None and (found.has_link or around & RIGHT) else None
 
@@ -679,7 +692,8 @@ def _read_before(scan: Scan, at: int) -> Followed | None:
             return None
         before -= 1
     names = read_names(scan, before) if before >= 0 and units.labels[before] is not None else None
-    return None if names is None else Followed(names.choices, at + 1, clashes=names.clashes)
+    is_joined = before > 1 and units.labels[before - 2] is not None and units.words[before - 1] in JOINTS
+    return None if names is None or is_joined else Followed(names.choices, at + 1, clashes=names.clashes)
 
 
 _MEANS = frozenset(
@@ -786,6 +800,18 @@ class _Verdict:
         return self.is_right or self.is_wrong or self.is_answer
 
 
+def _is_exception(units: Units, begin: int, end: int) -> bool:
+    """Say whether something bad is said of the only one: `C is the only one I would reject`."""
+    if not any("one" in units.token(at).lower().split() for at in range(begin, end)):
+        return False
+    for at in range(end, min(end + _VERDICT_REACH, units.size)):
+        if units.words[at] in STOPS or units.words[at] == BREAK:
+            return False
+        if units.roles[at] & (DROP | NOT | WRONG):
+            return True
+    return False
+
+
 def read_subject(scan: Scan, at: int, findings: Findings) -> None:
     """Note what is said of the labels that begin at `at`."""
     units = scan.units
@@ -794,6 +820,8 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
     is_inverted = begin is not None and begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
     verdict = None if names is None else _read_verdict(scan, names, has_verb=is_inverted)
     if begin is None or names is None or verdict is None:
+        return
+    if _is_exception(units, names.end, verdict.end):
         return
     if is_inverted and (_asks(units, begin - 1, verdict.end) or not verdict.is_full):
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -116,6 +116,14 @@ class OptionTexts:
             if end > best[0]:
                 best = end, choice
         return FoundText(best[1], bisect_left(units.places, best[0])) if best[0] else None
+
+    def list_begins(self, units: Units, begin: int, end: int) -> Iterator[int]:
+        """Yield the units at which an option text may begin."""
+        spelled = self._spell(units)
+        for at in range(begin, min(end, units.size)):
+            first = units.raw[units.places[at]]
+            if first in spelled or not first.isascii():
+                yield at
 
     def find_before(self, units: Units, at: int) -> tuple[str | None, int] | None:
         """Return the choice of the option text that ends before the unit at `at`, and where it begins."""
@@ -406,6 +414,8 @@ def find_joined(scan: Scan, position: int) -> int | None:
     """Return where the label is that is joined to the one at `position`."""
     units = scan.units
     end = close_label(units, position)
+    if end >= units.size:
+        return None
     if _is_row(units, position, end):
         return end + 1
     is_wrapped = end > position + 1
@@ -436,7 +446,9 @@ def _is_row(units: Units, position: int, end: int) -> bool:
 def skip_remark(scan: Scan, at: int, choice: str) -> int:
     """Return the first unit after a remark in brackets or the option's own text; `at` if there is none."""
     units = scan.units
-    begin = at + 1 if at < units.size and units.words[at] in LABEL_MARKS else at
+    if at >= units.size or not (units.words[at] in ROUND_OPEN or scan.texts.may_occur(units)):
+        return at
+    begin = at + 1 if units.words[at] in LABEL_MARKS else at
     while begin < min(at + WRAPS, units.size) and units.words[begin] in OPEN:
         begin += 1
     text = scan.texts.find(units, begin)
@@ -445,7 +457,7 @@ def skip_remark(scan: Scan, at: int, choice: str) -> int:
         while end < min(text.end + WRAPS, units.size) and units.words[end] in CLOSE:
             end += 1
         return end
-    if at >= units.size or units.words[at] not in ROUND_OPEN:
+    if units.words[at] not in ROUND_OPEN:
         return at
     for end in range(at + 1, min(at + _ASIDE, units.size)):
         if units.words[end] in ROUND_CLOSE:
@@ -552,11 +564,9 @@ def _read_names_at(scan: Scan, position: int) -> Named | None:
         found.append(further)
     if not stands(scan, found[-1]):
         return None
-    choices = tuple(dict.fromkeys(str(units.labels[one]) for one in found))
+    choices = tuple(dict.fromkeys([str(units.labels[one]) for one in found]))
     end = close_label(units, found[-1])
-    clashes = (
-        len(choices) == 1 and scan.texts.labels is not None and _clashes(scan, position, end, choices[0])
-    )
+    clashes = len(choices) == 1 and scan.texts.may_occur(units) and _clashes(scan, position, end, choices[0])
     return Named(choices, position, end, end > position + 1, clashes)
 
 

@@ -43,6 +43,8 @@ _FRAME = re.compile(
       (?:\s{{0,2}}(?P<role>assistant|model|user|system|developer|tool)\b)?""",
     re.IGNORECASE | re.VERBOSE,
 )
+#: How each of these tokens begins.
+_FRAME_BEGIN = re.compile(r"<[^\s=]|\[[^\W\d]|\[/|\u25c1")
 _OTHERS = frozenset({"user", "system", "developer", "tool"})
 
 #: A thought and an answer when the tokens of the channels were taken out of the text.
@@ -62,7 +64,8 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
         return [(begin, further.start() if further else len(text))]
     if text.startswith(("analysis", "assistant", "commentary")) and _BARE_THOUGHT.match(text):
         return None
-    if "<" not in text and "[" not in text and "\u25c1" not in text:
+    is_plain = "<" not in text and "[" not in text and "\u25c1" not in text
+    if is_plain or _FRAME_BEGIN.search(text) is None:
         return [(0, len(text))]
     turns, in_thought = _split_turns(text)
     parts = [part for turn in turns for part in reversed(turn) if text[slice(*part)].strip()]

@@ -176,10 +176,10 @@ def _drop_answer_prefix(scan: Scan, lines: list[Line]) -> list[Line]:
 
 def _read_line(scan: Scan, begin: int, end: int) -> Line:
     units, plain = scan.units, Line(begin, end)
+    if not units.roles[begin] and units.labels[begin] is None and units.words[begin].isalpha():
+        return plain
     first = bisect_left(units.named, begin)
     if first == len(units.named) or units.named[first] >= min(end, begin + _LEAD + WRAPS):
-        return plain
-    if not units.roles[begin] and units.labels[begin] is None and units.words[begin].isalpha():
         return plain
     at, lead, sign = begin, 0, ""
     leading = _LEADING_ROLES | ANSWER if units.words[begin] == "|" else _LEADING_ROLES
@@ -808,16 +808,15 @@ def read_assertion(scan: Scan, echoed: Container[int] = ()) -> Decision | None:
     return Decision(last.choices[0], None, last.part, last.begin, last.end)
 
 
-def _find_texts(scan: Scan, at: int, limit: int) -> Iterator[Statement]:
+def _find_texts(scan: Scan, begin: int, limit: int) -> Iterator[Statement]:
     """Yield the option texts, each with the label in brackets after it; no choice where several have it.
 
     A text that is also the label of another choice clashes.
     """
-    labels = scan.units.labels
-    while at < limit:
-        text = scan.texts.find(scan.units, at)
+    labels, end = scan.units.labels, 0
+    for at in scan.texts.list_begins(scan.units, begin, limit):
+        text = None if at < end else scan.texts.find(scan.units, at)
         if text is None or text.end <= at:
-            at += 1
             continue
         choices: tuple[str, ...] = ()
         end = text.end
@@ -826,7 +825,6 @@ def _find_texts(scan: Scan, at: int, limit: int) -> Iterator[Statement]:
             found = read_text(scan, text.choice, end)
             choices, end, clashes = found.choices, found.end, clashes or found.clashes
         yield Statement(choices, "option_text", Weight.TENTATIVE, at, end, clashes)
-        at = end
 
 
 def _skip_dress(units: Units, text: Statement) -> tuple[int, int]:

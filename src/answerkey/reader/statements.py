@@ -237,7 +237,8 @@ def _is_interjection(units: Units, at: int) -> bool:
 def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     """Return the labels, the option text, or the answer that is no choice, that stand here."""
     units = scan.units
-    names = read_names(scan, at)
+    is_name = units.labels[at] is not None or units.words[at] in OPEN
+    names = read_names(scan, at) if is_name else None
     text = scan.texts.find(units, at)
     if (
         text is not None
@@ -779,6 +780,7 @@ _BEFORE_SUBJECT = (
     THAT | OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER | ANSWER | MAYBE | YES
 )
 _LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
+_SMALL = frozenset("ai")
 _FREE = STOPS | COMMAS | COLONS | DASHES | CLOSE
 _VERDICT_ENDS = STOPS | CLOSE | {BREAK}
 
@@ -853,16 +855,15 @@ def _find_begin(units: Units, at: int) -> int | None:
     An article or a pronoun cannot; and a label that is joined to another is read with it.
     """
     before = at - 1
-    while before >= max(at - WRAPS, 0) and units.words[before] in OPEN:
+    while before >= 0 and units.words[before] in OPEN and before >= at - WRAPS:
         before -= 1
     roles = units.roles[before] if before >= 0 else 0
-    is_wrapped = before < at - 1
-    is_verb_next = at + 1 < units.size and bool(units.roles[at + 1] & BE)
-    # An article has no verb after it: `a is the best option`.
-    written = units.token(at)
-    is_article = written == "i" or (written == "a" and not is_verb_next)
-    if is_article and not is_wrapped and not roles & OPTION:
-        return None
+    if before == at - 1 and units.words[at] in _SMALL and not roles & OPTION:
+        # An article has no verb after it: `a is the best option`.
+        written = units.token(at)
+        is_verb_next = at + 1 < units.size and bool(units.roles[at + 1] & BE)
+        if written == "i" or (written == "a" and not is_verb_next):
+            return None
     if before < 0 or units.words[before] == BREAK:
         return before + 1
     if (roles & (AND | OR) or units.words[before] in JOINTS) and _is_after_label(units, before - 1):

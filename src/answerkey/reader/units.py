@@ -388,7 +388,7 @@ _LONG_BLANK = re.compile(f"{_BLANK}{{{_MOST_BLANKS // 64}}}")
 
 
 #: A letter that an apostrophe follows: a token such as `B'dir` may be a label with its ending.
-_LETTER_APOSTROPHE = re.compile("(?<![A-Za-z])[A-Za-z]'")
+_LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
 
 
 @dataclass(slots=True)

@@ -957,6 +957,7 @@ def _is_contradicted(units: Units, found: Decision, statements: Sequence[Stateme
     """Say whether another choice is called right: `Answer: C … so A is correct`; in a short text, before."""
     return any(
         one.part == "named_right"
+        and "true" not in units.words[one.begin : one.end]
         and (one.begin >= found.end or (units.size <= MOST_ASSERTED and _is_whole(units, one)))
         and one.choices
         and found.choice not in one.choices
@@ -1008,8 +1009,8 @@ def _is_quoted(units: Units, found: Decision) -> bool:
     for word in units.words[max(found.begin - _LONGEST_SPEECH, 0) : found.begin]:
         if not opening:
             opening = word if word in _SPEECH else ""
-        elif word in _SPEECH[opening]:
-            opening = ""
+        elif word in _SPEECH[opening] or (opening == _STRAIGHT and word in _SENTENCE_ENDS):
+            opening = ""  # straight quotes do not say which side they are on: only within a sentence
     if not opening or (opening == _STRAIGHT and _KEY in units.text):
         return False
     near = range(found.begin, min(found.end + _SENTENCE, units.size))

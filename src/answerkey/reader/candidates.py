@@ -406,7 +406,7 @@ def _may_follow(scan: Scan, position: int, at: int) -> bool:
 _ASIDE = 16
 _MOST_LIGHT = 3
 
-_PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o"})
+PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "s\u0105"})
 _JOINING = JOINTS | DASHES
 
 
@@ -510,7 +510,7 @@ def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool)
         is_joined = is_direct or bool(units.roles[position - 1] & (OR | AND))
         return bool(is_apart) and is_joined and not is_wrapped
     at = close_label(units, position)
-    if at < units.size and units.roles[at] & BE and units.words[at] not in _PLURALS:
+    if at < units.size and units.roles[at] & BE and units.words[at] not in PLURALS:
         further = units.roles[at] | (units.roles[at + 1] if at + 1 < units.size else 0)
         return not further & (NOT | WRONG)
     return True
@@ -520,6 +520,8 @@ def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool)
 
 #: More labels than these are a list of something else.
 MANY = 26
+
+_LONGEST_KEY = 6
 
 #: How far from a label its text may begin, in units.
 _TO_TEXT = 12
@@ -601,11 +603,18 @@ def _step_to_text(units: Units, at: int) -> int:
         return at + 4
     if word in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION):
         return at + 1
-    # The next key of an object: `"answer": "B", "text": "Lyon"`.
-    is_key = at > 0 and units.words[at - 1] in _QUOTED and following[:2] == [units.words[at - 1], ":"]
-    return at + 3 if is_key else at
+    # The next key of an object: `"answer": "B", "answer_text": "Lyon"`.
+    quote = units.words[at - 1] if at else ""
+    if quote not in _QUOTED:
+        return at
+    for end in range(at + 1, min(at + _LONGEST_KEY, units.size - 1)):
+        if units.words[end] == quote:
+            return end + 2 if units.words[end + 1] == ":" else at
+    return at
 
 
 def _ends_clause(units: Units, end: int) -> bool:
     """Say whether nothing more is said of a text here: a full stop, a comma, a bracket, `because`."""
-    return is_end(units, end) or units.words[end] in _TEXT_ENDS or bool(units.roles[end] & AFTER)
+    if is_end(units, end) or units.words[end] in _TEXT_ENDS or units.roles[end] & AFTER:
+        return True
+    return bool(units.roles[end] & BE) and not units.token(end).isascii()

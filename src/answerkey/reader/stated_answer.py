@@ -947,7 +947,8 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
         found = _combine(scan, [*right, *group] if len(right) == 1 else group)
         if found.choice is not None and _is_doubted(scan.units, found, statements):
             return Decision(None, NOTHING, found.part, found.begin, found.end)
-        if found.choice is not None and _is_contradicted(scan.units, found, statements):
+        is_denied = found.part == "named_right" and findings.excluded.get(str(found.choice), 0) > found.end
+        if found.choice is not None and (is_denied or _is_contradicted(scan.units, found, statements)):
             return Decision(None, "SEVERAL_CHOICES", found.part, found.begin, found.end)
         return found
     return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
@@ -982,7 +983,7 @@ def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) 
             units.words[before] in _SENTENCE_ENDS for before in range(max(at - _INTERJECTIONS, found.end), at)
         ):
             return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
-    return bool(units.played & (OR | MATCH | IF | PREP)) and _is_left_open(units, found)
+    return _is_left_open(units, found)
 
 
 def _is_left_open(units: Units, found: Decision) -> bool:
@@ -997,8 +998,9 @@ def _is_left_open(units: Units, found: Decision) -> bool:
             return is_or and label != found.choice
         is_light = roles & (FILL | OPTION | BE | IT | MAYBE | NOT) or word in _BEFORE_LABEL
         is_trigger = roles & (OR | MATCH) or (roles & IF and not roles & AFTER) or word in _LATIN_INITIALS
+        is_trigger = is_trigger or (roles & AND and units.words[at - 1] in ROUND_OPEN)
         is_or = bool(is_trigger) or (is_or and bool(is_light))
-    return False
+    return bool(units.roles[-1] & OR) and units.size > found.end
 
 
 def _is_quoted(units: Units, found: Decision) -> bool:
@@ -1053,11 +1055,21 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
                 read_labelled_text(scan, bracket, findings)
         elif units.words[at] in MARKUP:
             read_markup(scan, at, findings)
+    _read_opening(scan, findings)
     read_last(scan, findings)
     drop_listed(scan, lists, findings)
     read_lines(scan, lines, lists, findings)
     read_text_lines(scan, lines, findings)
     return findings
+
+
+def _read_opening(scan: Scan, findings: Findings) -> None:
+    """Note a first sentence that is an option word and a label: `Option B. …`."""
+    units = scan.units
+    if units.labels[1:2] in ([], [None]) or not units.roles[0] & OPTION or units.roles[0] & MAYBE:
+        return
+    if not STOPS.isdisjoint(units.words[2:3]) and not units.token(1).islower() and any(units.gaps[3:4]):
+        findings.statements.append(Statement((str(units.labels[1]),), "first_label", Weight.DEFINITE, 0, 2))
 
 
 def read_last(scan: Scan, findings: Findings) -> None:

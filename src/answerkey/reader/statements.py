@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from answerkey.reader.candidates import (
+    PLURALS,
     WRAPS,
     Named,
     Scan,
@@ -336,7 +337,8 @@ def _look_after(scan: Scan, found: Followed, *, has_verb: bool) -> Followed | No
         return None
     after = units.roles[at : at + 2]
     is_wrong = bool(after) and bool(after[0] & WRONG) and not after[0] & (NOT | AFTER)
-    if is_wrong or (len(after) > 1 and after[0] & NOT and after[1] & RIGHT):
+    is_not = bool(after) and bool(after[0] & NOT) and not is_word(units, at + 1)
+    if is_wrong or is_not or (len(after) > 1 and after[0] & NOT and after[1] & RIGHT):
         found.is_negated = not found.is_negated  # `answer B incorrect`, where the verb is not written
         return found
     for further in range(at, min(at + _NEGATION, units.size)):
@@ -579,7 +581,7 @@ def _note(
         return
     is_own = bool(scan.units.roles[at] & FIX) and _is_inserted(scan.units, at)
     context = Context.ASSERTED if is_own else read_context(scan.units, at)
-    if context is Context.HYPOTHETICAL:
+    if context is Context.HYPOTHETICAL or _is_conditional(scan.units, at, found.end):
         return
     if _is_judged_wrong(scan, found):
         findings.exclude(found.choices, at)
@@ -593,6 +595,18 @@ def _note(
         return
     weight = max(weight, Weight.TENTATIVE) if found.is_maybe else weight
     findings.statements.append(Statement(found.choices, part, weight, at, found.end, found.clashes))
+
+
+def _is_conditional(units: Units, at: int, end: int) -> bool:
+    """Say whether the verb is one of conditions and one stands before: `si l'on suit Kelsen, ce serait B`."""
+    if not units.played & IF or not any(units.token(one).lower().endswith(_UNREAL) for one in range(at, end)):
+        return False
+    for before in range(at - 1, max(at - SENTENCE, -1), -1):
+        if units.words[before] in _SENTENCE_ENDS:
+            return False
+        if units.roles[before] & IF:
+            return True
+    return False
 
 
 def _is_judged_wrong(scan: Scan, found: Followed) -> bool:
@@ -694,6 +708,9 @@ def _read_before(scan: Scan, at: int) -> Followed | None:
         before -= 1
     names = read_names(scan, before) if before >= 0 and units.labels[before] is not None else None
     is_joined = before > 1 and units.labels[before - 2] is not None and units.words[before - 1] in JOINTS
+    is_of = is_word(units, at + 1) and not units.roles[at + 1] and not units.gaps[at + 1]
+    if is_of and not units.roles[at] & ENDING:
+        return None  # those who choose it
     return None if names is None or is_joined else Followed(names.choices, at + 1, clashes=names.clashes)
 
 
@@ -775,7 +792,7 @@ _VERDICT_REACH = 10
 _UNDER = frozenset(
     {"on", "in", "at", "under", "with", "for", "only", "auf", "bei", "sur", "sous", "en", "em", "con", "com"}
 )
-_UNREAL = ("would", "w\u00e4re", "serait", "ser\u00eda", "seria")
+_UNREAL = ("would", "would be", "w\u00e4re", "serait", "ser\u00eda", "seria", "seria a", "ser\u00eda la")
 _BEFORE_SUBJECT = (
     THAT | OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER | ANSWER | MAYBE | YES
 )
@@ -842,6 +859,8 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
         return
     # `B is right`; and `B is.`, which says something only after others were excluded.
     is_said = not verdict.is_wrong and (verdict.is_full or bool(findings.excluded))
+    if len(names.choices) == 1 and not PLURALS.isdisjoint(units.words[names.end : verdict.end]):
+        return  # `tanto la A como la B son correctas`
     if is_said and len(names.choices) < len(scan.labels.choices):
         part = "named_right" if verdict.is_full else "conclusion"
         weight = Weight.DEFINITE if verdict.is_answer else Weight.VERDICT
@@ -871,6 +890,8 @@ def _find_begin(units: Units, at: int) -> int | None:
         return before + 1 if units.labels[at] in earlier else None  # `between C and D, C is better`
     if roles & THAT and (before == 0 or units.words[before - 1] in _SENTENCE_ENDS):
         return None  # `That B is right cannot be said.`
+    if units.words[before] == "where":
+        return None  # `"the answer is (C)" where C is the correct letter`
     return before + 1 if roles & (_BEFORE_SUBJECT | BE | LEAVE) or units.words[before] in _FREE else None
 
 
@@ -893,7 +914,7 @@ def _read_verdict(scan: Scan, names: Named | Followed, *, has_verb: bool = False
     verdict.end = at
     if verdict.is_full and (verdict.has_verb or not units.text.isascii()):
         return verdict
-    is_over = at >= units.size or units.words[at] in _VERDICT_ENDS
+    is_over = at < units.size and units.words[at] in _VERDICT_ENDS
     return verdict if verdict.has_verb and not verdict.is_negated and is_over else None
 
 

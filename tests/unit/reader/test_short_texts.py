@@ -425,7 +425,7 @@ def test_lists_questions_and_verdicts_are_told_from_answers(
         ("The answer is A – C.", None, "A", "answer is A"),
         ("The answer is A, (B), [C].", None, "SEVERAL_CHOICES", "answer is A, (B), [C]"),
         ("The answer is A,", None, "A", "answer is A"),
-        ("The answer is A or", None, "NOTHING_STATED", "answer is A"),
+        ("The answer is A or", None, "SEVERAL_CHOICES", "answer is A"),
         ("The answer is A/", None, "A", "answer is A"),
         ("The answer is A-", None, "A", "answer is A"),
         ("The answer is A, B-flat.", None, "NOTHING_STATED", None),

@@ -364,8 +364,8 @@ def _says_something(units: Units, items: Sequence[int], at: int) -> bool:
 def _find_mark(units: Units, at: int) -> str:
     """Return the mark that sets a label off as the item of a list; nothing if there is none."""
     at += 1
-    while at < units.size and units.words[at] in DRESS and not units.gaps[at]:
-        at += 1
+    while at < units.size and not units.gaps[at] and (units.words[at] in DRESS or units.roles[at] & OPTION):
+        at += 1  # `A项:`
     if at >= units.size:
         return ""
     if _is_sign(units, at):
@@ -713,17 +713,18 @@ _CLAUSE_ENDS = _SENTENCE_ENDS | COMMAS
 _SETTING_OFF = _CLAUSE_ENDS | COLONS | DASHES
 _PAUSES = COMMAS | STOPS | CLOSE
 _LONGEST_SPEECH = 120
+_BEFORE_SPEECH = COMMAS | COLONS
 _INTERJECTIONS = 5
 #: What opens the words of somebody, and what may close them.
 _STRAIGHT, _KEY = '"', '":'
 _SPEECH = {
-    _STRAIGHT: _STRAIGHT,
-    "\u00ab": "\u00bb",
-    "\u00bb": "\u00ab",
-    "\u201c": "\u201d",
-    "\u201e": "\u201c\u201d",
-    "\u300c": "\u300d",
-    "\u300e": "\u300f",
+    _STRAIGHT: (_STRAIGHT,),
+    "\u00ab": ("\u00bb",),
+    "\u00bb": ("\u00ab",),
+    "\u201c": ("\u201d",),
+    "\u201e": ("\u201c", "\u201d"),
+    "\u300c": ("\u300d",),
+    "\u300e": ("\u300f",),
 }
 _ENDINGS = _TRAILING_MARKS | {BREAK}
 _POINTING = COLONS | ARROWS
@@ -731,7 +732,7 @@ _TO_TEXT = 6
 #: `i.e.`
 _LATIN_INITIALS = frozenset({"i", "e"})
 _BEFORE_LABEL = _PAUSES | OPEN | DASHES
-_THAT_IS = FILL | OPTION | IT | MATCH
+_THAT_IS = FILL | OPTION | IT | MATCH | BE | OR | SO
 _SAYING = COLONS | EQUALS | ARROWS | {"\u2208", "\u2248"}
 
 
@@ -803,9 +804,20 @@ def read_assertion(scan: Scan, echoed: Container[int] = ()) -> Decision | None:
     if len({one.choices for one in clear}) != 1 or not clear[0].choices:
         return None
     last = clear[-1]
-    if any(one.clashes for one in clear):
+    if any(one.clashes for one in clear) or _ends_with_other(units, last):
         return Decision(None, "CONTRADICTS_ITSELF", last.part, last.begin, last.end)
     return Decision(last.choices[0], None, last.part, last.begin, last.end)
+
+
+def _ends_with_other(units: Units, text: Statement) -> bool:
+    """Say whether the last words name another option: `Saturn, cioè l'opzione D.`."""
+    at = units.size - 1
+    while at > text.end and units.words[at] in _ENDINGS:
+        at -= 1
+    if units.labels[at] in {None, *text.choices} or not units.roles[at - 1] & OPTION:
+        return False
+    between = units.roles[text.end : at]
+    return 0 < len(between) <= _TO_TEXT and not any(roles & (NOT | WRONG) for roles in between)
 
 
 def _find_texts(scan: Scan, begin: int, limit: int) -> Iterator[Statement]:
@@ -912,13 +924,17 @@ def _is_of_label(units: Units, verb: int, text: Statement) -> bool:
     for at in range(verb - 1, max(verb - _BEFORE_VERB, -1), -1):
         if units.words[at] in _CLAUSE_ENDS:
             break
-        label = units.labels[at]
-        if label is not None and units.token(at) not in _ARTICLES:
-            named = {
-                one for one, token in zip(units.labels, units.words, strict=True) if token not in _ARTICLES
-            }
-            return label not in text.choices or len(named - {None}) > 1
+        if _is_named(units, at):
+            named = {units.labels[one] for one in units.marked if _is_named(units, one)}
+            return units.labels[at] not in text.choices or len(named) > 1
     return False
+
+
+def _is_named(units: Units, at: int) -> bool:
+    """Say whether a label stands here, and no article: that has no verb after it."""
+    if units.labels[at] is None or units.token(at) not in _ARTICLES:
+        return units.labels[at] is not None
+    return units.token(at) in "aA" and at + 1 < units.size and bool(units.roles[at + 1] & BE)
 
 
 # One decision from everything that a text states.
@@ -946,10 +962,11 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
         right = [one for one in statements if one.part == "verdict_list" and one not in group]
         found = _combine(scan, [*right, *group] if len(right) == 1 else group)
         if found.choice is not None and _is_doubted(scan.units, found, statements):
-            return Decision(None, NOTHING, found.part, found.begin, found.end)
+            return replace(found, choice=None, reason=NOTHING)
         is_denied = found.part == "named_right" and findings.excluded.get(str(found.choice), 0) > found.end
-        if found.choice is not None and (is_denied or _is_contradicted(scan.units, found, statements)):
-            return Decision(None, "SEVERAL_CHOICES", found.part, found.begin, found.end)
+        is_several = is_denied or _is_contradicted(scan.units, found, statements)
+        if found.choice is not None and (is_several or _is_left_open(scan.units, found)):
+            return replace(found, choice=None, reason="SEVERAL_CHOICES")
         return found
     return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
 
@@ -983,13 +1000,14 @@ def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) 
             units.words[before] in _SENTENCE_ENDS for before in range(max(at - _INTERJECTIONS, found.end), at)
         ):
             return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
-    return _is_left_open(units, found)
+    return False
 
 
 def _is_left_open(units: Units, found: Decision) -> bool:
     """Say whether the sentence goes on with another choice: `it could be B after all, or C`."""
     is_or = False
-    for at in range(found.end, min(found.end + _SENTENCE, units.size)):
+    near = range(found.end, min(found.end + _SENTENCE, units.size))
+    for at in near if units.played & (OR | MATCH | IF | PREP) else ():
         word, roles = units.words[at], units.roles[at]
         if word in _SENTENCE_ENDS and units.words[at - 1] not in _LATIN_INITIALS:
             return False
@@ -1007,20 +1025,25 @@ def _is_quoted(units: Units, found: Decision) -> bool:
     """Say whether the answer stands in what somebody is quoted with: `"It is C", said Tom`."""
     if units.known.isdisjoint(_SPEECH):
         return False
-    opening = ""
-    for word in units.words[max(found.begin - _LONGEST_SPEECH, 0) : found.begin]:
-        if not opening:
-            opening = word if word in _SPEECH else ""
-        elif word in _SPEECH[opening] or (opening == _STRAIGHT and word in _SENTENCE_ENDS):
-            opening = ""  # straight quotes do not say which side they are on: only within a sentence
-    if not opening or (opening == _STRAIGHT and _KEY in units.text):
+    words, roles, quote = units.words, units.roles, -1
+    for at in range(max(found.begin - _LONGEST_SPEECH, 0), found.begin + 1):
+        if quote < 0 and words[at] in _SPEECH:
+            quote = at
+        elif quote >= 0 and (words[at] in _SPEECH[words[quote]] or words[at] == BREAK):
+            quote = -1
+    if quote < 0 or (words[quote] == _STRAIGHT and _KEY in units.text):
         return False
-    near = range(found.begin, min(found.end + _SENTENCE, units.size))
-    ends = (at for at in near if units.words[at] in _SPEECH[opening])
-    end = next(ends, units.size) + 1
-    if end < units.size and units.words[end] in COMMAS:
+    before = quote - 1 - (quote > 0 and words[quote - 1] in _BEFORE_SPEECH)
+    if before >= 0 and roles[before] & (IF | SAYS):
+        return True  # `Tom said: "It is C."`
+    near = range(max(quote + 1, found.begin), min(found.end + _SENTENCE, units.size))
+    end = next((at for at in near if words[at] in _SPEECH[words[quote]]), units.size) + 1
+    is_label = quote == found.begin and end <= found.end
+    if end < units.size and words[end] in COMMAS:
         end += 1
-    return is_word(units, end) and units.words[end] != BREAK
+        end += end < units.size and words[end] in DASHES  # `«C», — сказал Иван`
+    # `"C", said Tom`, not `"C", I think`.
+    return is_word(units, end) and (not is_label or bool(roles[end] & (IF | SAYS)))
 
 
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:

@@ -424,8 +424,10 @@ def read_context(units: Units, at: int) -> Context:
             is_denied = is_denied or (bool(roles & MUTE) and in_clause and _denies(units, before, at))
             begin = before + 1
             break
-        if roles & (IF | SAYS) and _is_unreal(roles, in_clause=in_clause, is_near=at - before <= BEFORE):
-            return Context.HYPOTHETICAL
+        if roles & (IF | SAYS):
+            is_speech = units.words[before + 1] in COLONS  # `Tom says: it is C`
+            if _is_unreal(roles, in_clause=in_clause or is_speech, is_near=at - before <= BEFORE):
+                return Context.HYPOTHETICAL
         if roles & (NOT | WRONG):
             is_denied = is_denied or (in_clause and _denies(units, before, at))
         elif word in COMMAS:
@@ -645,6 +647,8 @@ def _has_verb_after(units: Units, at: int) -> bool:
 def _follow_option(scan: Scan, at: int) -> Followed | None:
     """Return what an option word leads to, if it is `the correct option` or `my choice`."""
     units = scan.units
+    if at > 0 and units.labels[at - 1] is not None and not units.gaps[at]:
+        return None  # `A项`
     before = skip_back(units, at, FILL & ~(RIGHT | OWN))
     around = (units.roles[before] if before >= 0 else 0) | units.roles[at]
     around |= units.roles[at + 1] & RIGHT if at + 1 < units.size else 0

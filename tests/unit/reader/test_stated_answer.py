@@ -254,7 +254,7 @@ def show(
             "answer_cue",
             "answer is " + ", ".join("AB" * 13) + "",
         ),
-        ("The answer is B or C is wrong", "ABCD", "NOTHING_STATED", "answer_cue", "answer is B"),
+        ("The answer is B or C is wrong", "ABCD", "SEVERAL_CHOICES", "answer_cue", "answer is B"),
         ("The answer is _B_ x", "ABCD", "NOTHING_STATED", None, None),
         ("The answer is is is is B", "ABCD", "B", "answer_cue", "answer is is is is B"),
         ("The best choice is B", "ABCD", "B", "answer_cue", "choice is B"),

@@ -825,12 +825,11 @@ class _Verdict:
 
 def _is_exception(units: Units, begin: int, end: int) -> bool:
     """Say whether something bad is said of the only one: `C is the only one I would reject`."""
-    if not any("one" in units.token(at).lower().split() for at in range(begin, end)):
-        return False
-    for at in range(end, min(end + _VERDICT_REACH, units.size)):
-        if units.words[at] in STOPS or units.words[at] == BREAK:
+    ones = [at for at in range(begin, end) if "one" in units.token(at).lower().split()]
+    for at in range(ones[-1] + 1, min(end + _VERDICT_REACH, units.size)) if ones else ():
+        if units.words[at] in _SENTENCE_ENDS or units.words[at] in COMMAS:
             return False
-        if units.roles[at] & (DROP | NOT | WRONG):
+        if units.roles[at] & (DROP | NOT | WRONG | MUTE):
             return True
     return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from answerkey.reader.units import (
@@ -307,6 +307,15 @@ def is_word(units: Units, at: int) -> bool:
     return at < units.size and (not units.words[at] or units.words[at][0].isalnum())
 
 
+def is_plain(scan: Scan, at: int) -> bool:
+    """Say whether a unit is a word that plays no role, is no label, and begins no option's text."""
+    units = scan.units
+    if at >= units.size or units.roles[at] or units.labels[at] is not None:
+        return False
+    is_long = units.words[at][0].isalnum() and len(units.token(at)) > 1
+    return is_long and scan.texts.find(units, at) is None
+
+
 def is_end(units: Units, at: int) -> bool:
     """Say whether the text or its line ends here."""
     return at >= units.size or units.words[at] == BREAK
@@ -554,20 +563,25 @@ def read_names(scan: Scan, at: int) -> Named | None:
     if position not in scan.names:
         scan.names[position] = _read_names_at(scan, position)
     names = scan.names[position]
-    return names if names is None or position == at else replace(names, begin=at)
+    if names is None or position == at:
+        return names
+    return Named(names.choices, at, names.end, names.is_wrapped, names.clashes)
 
 
 def _read_names_at(scan: Scan, position: int) -> Named | None:
     units = scan.units
     if not begins_well(units, position):
         return None
-    found = [position]
-    while len(found) < MANY and (further := find_joined(scan, found[-1])) is not None:
-        found.append(further)
-    if not stands(scan, found[-1]):
+    last, named = position, {str(units.labels[position]): None}
+    for _ in range(1, MANY):
+        further = find_joined(scan, last)
+        if further is None:
+            break
+        last = further
+        named[str(units.labels[last])] = None
+    if not stands(scan, last):
         return None
-    choices = tuple(dict.fromkeys([str(units.labels[one]) for one in found]))
-    end = close_label(units, found[-1])
+    choices, end = tuple(named), close_label(units, last)
     clashes = len(choices) == 1 and scan.texts.may_occur(units) and _clashes(scan, position, end, choices[0])
     return Named(choices, position, end, end > position + 1, clashes)
 

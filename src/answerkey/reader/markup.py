@@ -128,6 +128,7 @@ _THOUGHT_VALUE = re.compile(
 _SIGN_FORM = re.compile("(?<=[\u2611\u2612\u2713-\u2718\u274c])\ufe0f")
 _RADIO_BUTTONS = str.maketrans({"\u25cf": CHECKED, "\u25cb": UNCHECKED})
 _LATEX_SPACE = re.compile(r"\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
+_CHECK_BOXES = ("[x]", "[X]", "[ ]", "[\u2713]")
 _CHECK_BOX = re.compile(
     r"^([ \t>*+\-\u2022]{0,12}(?:\d{1,2}[.)] )?)([\[(])(\s?)([xX\u2713\u2714]?)\s?[\])](?=\s)", re.MULTILINE
 )
@@ -143,7 +144,7 @@ def simplify(text: str) -> str:
         text = _simplify_signs(text)
     if "{" in text and ":" in text:
         text = _simplify_keys(text)
-    if "[x]" in text or "[X]" in text or "(x)" in text or "[ ]" in text or "[\u2713]" in text:
+    if "(x)" in text or ("[" in text and any(map(text.__contains__, _CHECK_BOXES))):
         text = _CHECK_BOX.sub(_simplify_check_box, text)
     return text
 

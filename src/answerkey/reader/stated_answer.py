@@ -149,14 +149,10 @@ def split_lines(scan: Scan) -> list[Line]:
     """Return the lines that are not blank."""
     units, begin = scan.units, 0
     lines = []
-    if BREAK in units.known:
-        for _ in range(units.words.count(BREAK)):
-            end = units.words.index(BREAK, begin)
-            if end > begin:
-                lines.append(_read_line(scan, begin, end))
-            begin = end + 1
-    if begin < units.size:
-        lines.append(_read_line(scan, begin, units.size))
+    for end in (*units.breaks, units.size):
+        if end > begin:
+            lines.append(_read_line(scan, begin, end))
+        begin = end + 1
     return _drop_answer_prefix(scan, lines) if "q" in units.known else lines
 
 
@@ -290,10 +286,12 @@ def list_echoes(scan: Scan, lines: Sequence[Line]) -> Iterator[int]:
 def find_lists(scan: Scan, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text, each with its items; an item names one choice, later ones later choices."""
     positions = scan.units.named
-    if len(positions) < _FEWEST:
+    choices = scan.labels.choices
+    named = {scan.units.labels[at] for at in positions}
+    if len(named) < _FEWEST:
         return []
     found = list(_find_vertical(scan, lines)) if len(lines) >= _FEWEST else []
-    if len(positions) >= min(_LISTED, len(scan.labels.choices)):
+    if named.issuperset(choices[:_LISTED]):
         found += _find_inline(scan, lines, positions)
     return found
 
@@ -578,7 +576,7 @@ def _read_checked(scan: Scan, lines: Sequence[Line], findings: Findings) -> None
         at = line.begin
         while at < line.end and units.words[at] in BULLETS:
             at += 1
-        if line.names is None and units.words[at] in {CHECKED, _TICK}:
+        if line.names is None and at < line.end and units.words[at] in {CHECKED, _TICK}:
             text = scan.texts.find(units, at + 1)
             if (
                 text is not None
@@ -1062,7 +1060,8 @@ def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
 def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
     """Return everything that the text states or excludes."""
     units, findings = scan.units, Findings()
-    findings.echoed.update(list_echoes(scan, lines))
+    if len(lines) > 1:
+        findings.echoed.update(list_echoes(scan, lines))
     echoed, roles, labels = findings.echoed, units.roles, units.labels
     marked = [at for at in units.marked if roles[at] & CUES or labels[at] is not None]
     if not MARKUP.isdisjoint(units.known):
@@ -1173,7 +1172,8 @@ def _says_otherwise(scan: Scan, stated: Statement) -> bool:
     if _explains_other(scan, stated):
         return True
     near = range(max(stated.begin - _SENTENCE, 0), min(stated.end + _SENTENCE, units.size))
-    for at in (one for one in near if units.roles[one] & BE and not stated.begin <= one < stated.end):
+    marked = units.marked[bisect_left(units.marked, near.start) : bisect_left(units.marked, near.stop)]
+    for at in (one for one in marked if units.roles[one] & BE and not stated.begin <= one < stated.end):
         begin, lead = at + 1, 0
         while begin < min(at + WRAPS, units.size) and units.roles[begin] & (FILL | SO | OWN):
             lead |= units.roles[begin]

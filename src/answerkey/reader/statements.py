@@ -12,6 +12,7 @@ from answerkey.reader.candidates import (
     Scan,
     close_label,
     is_end,
+    is_plain,
     is_word,
     read_names,
     skip_remark,
@@ -174,11 +175,13 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
 
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
     """
-    way = _Way(is_linked, may_pause, is_linked)
-    end = min(at + REACH, scan.units.size)
+    units, way = scan.units, _Way(is_linked, may_pause, is_linked)
+    end = min(at + REACH, units.size)
     while at < end:
-        if scan.units.words[at] == _STRUCK:
-            at = _skip_struck(scan.units, at)
+        if is_plain(scan, at):
+            return None
+        if units.words[at] == _STRUCK:
+            at = _skip_struck(units, at)
             continue
         found = _read_here(scan, at, has_link=way.has_link)
         if found is not None:
@@ -379,6 +382,10 @@ _SENTENCE_ENDS = STOPS | {BREAK}
 _BEFORE_INSERTION = _SENTENCE_ENDS | COMMAS | DASHES
 
 
+#: Roles of words that may begin anew, whatever was said before.
+_NEW = BUT | SO | FIX
+
+
 class Context(IntEnum):
     """How the sentence before a cue means it: as it stands, as denied, or as nobody's own statement."""
 
@@ -420,7 +427,7 @@ def read_context(units: Units, at: int) -> Context:
         if in_brackets:
             in_brackets = word not in ROUND_OPEN
             continue
-        if word in _SENTENCE_ENDS or _starts_anew(units, before):
+        if word in _SENTENCE_ENDS or (roles & _NEW and _starts_anew(units, before)):
             is_denied = is_denied or (bool(roles & MUTE) and in_clause and _denies(units, before, at))
             begin = before + 1
             break
@@ -777,7 +784,8 @@ def _exclude(scan: Scan, at: int, findings: Findings) -> None:
     """Note the labels after `not`, `neither`, `eliminate`, `rule out options`."""
     units, names = scan.units, None
     for further in range(at + 1, min(at + 1 + _BACK, units.size)):
-        names = read_names(scan, further)
+        is_name = units.labels[further] is not None or units.words[further] in OPEN
+        names = read_names(scan, further) if is_name else None
         is_light = units.roles[further] & (FILL | OPTION | BE) or units.words[further] in OPEN
         if names is not None or not is_light:
             break

@@ -341,6 +341,7 @@ def _find_kind(character: str) -> tuple[bool, bool, str]:
 # What a token is: its roles, the words that may follow it in a phrase, and the choice that it names.
 
 _Entry = tuple[int, Branch | None, str | None]
+#: What a token is that is nothing of these; among the words, that of a line break.
 _NO_ENTRY: _Entry = (0, None, None)
 FIRST_HANGUL = "\uac00"
 
@@ -350,7 +351,8 @@ def _list_entries(labels: Labels | None = None) -> dict[str, _Entry]:
     """Return all words that play a role, begin a phrase, or name one of the choices."""
     if labels is None:
         lexicon = load_lexicon()
-        return {word: (roles, lexicon.following.get(word), None) for word, roles in lexicon.roles.items()}
+        words = {word: (roles, lexicon.following.get(word), None) for word, roles in lexicon.roles.items()}
+        return {**words, BREAK: _NO_ENTRY}
     entries = dict(_list_entries())
     if labels.is_plain:
         for key, choice in labels.by_key.items():
@@ -396,9 +398,10 @@ class Units:
     """Lists of the same `size`: words, roles, the choices that are named, and the spaces before each.
 
     A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that play
-    a role or name a choice, `named` those that name one. `raw` holds the words of all tokens, and `places`
-    where each unit begins among them, and where the last one ends; `known` are these words, each once, and
-    `played` all roles. `pieces` are three for each token: nothing, the spaces before it, and the token.
+    a role or name a choice, `named` those that name one, and `breaks` those that end a line. `raw` holds the
+    words of all tokens, and `places` where each unit begins among them, and where the last one ends; `known`
+    are these words, each once, and `played` all roles. `pieces` are three for each token: nothing, the spaces
+    before it, and the token.
     """
 
     text: str
@@ -412,6 +415,7 @@ class Units:
     labels: list[str | None]
     marked: list[int]
     named: list[int]
+    breaks: list[int]
     size: int
     played: int = 0
     _last: tuple[int, int] = 0, 0
@@ -452,10 +456,13 @@ def split_units(text: str, labels: Labels) -> Units:
             odd[token] = word, _find_entry(labels, token, word)
         raw[at], entries[at] = odd[token]
     if any(map(text.__contains__, _OTHER_BREAKS)) or _LONG_BLANK.search(text[::64]):
-        raw = [BREAK if word[0] in LINE_BREAKS else word for word in raw]
+        for at, word in enumerate(raw):
+            if word[0] in LINE_BREAKS:
+                raw[at], entries[at] = BREAK, _NO_ENTRY
     size = len(raw)
+    roles = [0] * size
     names: list[str | None] = [None] * size
-    units = Units(text, pieces, raw, set(raw), range(size + 1), gaps, raw, [0] * size, names, [], [], size)
+    units = Units(text, pieces, raw, set(raw), range(size + 1), gaps, raw, roles, names, [], [], [], size)
     phrases = _read_entries(units, entries)
     if phrases:
         _join_phrases(units, phrases)
@@ -476,24 +483,29 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
 
 def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int, int]]:
     """Note what the units are, and return where the phrases begin and end."""
-    raw, roles, labels, marked, size = units.raw, units.roles, units.labels, units.marked, units.size
+    raw, roles, labels, marked = units.raw, units.roles, units.labels, units.marked
     phrases = []
     end = hidden = played = 0
-    known = compress(range(size), entries)
-    for at, entry in zip(known, filter(None, entries), strict=True):
+    known = compress(range(units.size), entries)
+    following = compress([*raw[1:], ""], entries)
+    for at, (role, branch, name), after in zip(known, filter(None, entries), following, strict=True):
         if at < end:
             continue
-        role, branch, name = entry
         unit = at - hidden
-        if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
-            end, found = _find_phrase(raw, at + 1, branch)
-            last = entries[end - 1]
-            if found and last is not None and last[2] is not None and units.token(end - 1).isupper():
-                end, found = at + 1, 0  # `é A`, which is no article
-            if found:
-                role, name = found, None
+        if branch is not None and after in branch.roles:
+            last, found = _find_phrase(raw, at + 1, branch)
+            # `é A` is no phrase with an article.
+            if found and not (_names_choice(entries[last - 1]) and units.token(last - 1).isupper()):
+                end = last
+                marked.append(unit)
+                roles[unit] = found
+                played |= found
                 phrases.append((at, end))
                 hidden += end - at - 1
+                continue
+        elif name is None and not role and branch is None:
+            units.breaks.append(unit)
+            continue
         marked.append(unit)
         roles[unit] = role
         played |= role
@@ -502,6 +514,10 @@ def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int,
             units.named.append(unit)
     units.played = played
     return phrases
+
+
+def _names_choice(entry: _Entry | None) -> bool:
+    return entry is not None and entry[2] is not None
 
 
 def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[int, int]:

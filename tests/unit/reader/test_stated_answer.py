@@ -315,6 +315,7 @@ def test_labels_count_as_far_as_a_cue_reaches(
         ("The answer is deep * _ * _ * _ blue sea", COLOURS, "NOTHING_STATED", None, None),
         ("[[**", COLOURS, "NOTHING_STATED", None, None),
         ("\\boxed{", COLOURS, "NOTHING_STATED", None, None),
+        ("- [x] A\n> ", COLOURS, "A", "label_line", "[x] A"),
         ("blue blue", COLOURS, "NOTHING_STATED", None, None),
         ("so D because x", COLOURS, "D", "conclusion", "so D"),
         ("the answer to this : $B$\nWait, C", COLOURS, "C", "correction", "Wait, C"),

@@ -81,28 +81,17 @@ class FoundText:
 
 
 class OptionTexts:
-    """The options as they are written, to be found in the units of one text."""
+    """The options that may occur in a text: `spelled` has their words, by the first of them."""
 
-    __slots__ = ("_spelled", "labels", "options")
+    __slots__ = ("options", "spelled")
 
-    def __init__(self, options: tuple[str, ...], labels: Labels | None) -> None:
-        """Begin without having looked anywhere."""
-        self.options, self.labels = options, labels
-        #: The options that the text may contain, by their first word, once they are looked for.
-        self._spelled: dict[str, list[_Entry]] | None = {} if labels is None else None
-
-    def may_occur(self, units: Units) -> bool:
-        """Say whether the words of an option are among those of the text."""
-        return bool(self._spell(units) if self._spelled is None else self._spelled)
-
-    def _spell(self, units: Units) -> dict[str, list[_Entry]]:
-        if self._spelled is None and self.labels is not None:
-            self._spelled = _spell_options(self.options, self.labels, units.known)
-        return self._spelled or {}
+    def __init__(self, options: tuple[str, ...], spelled: dict[str, list[_Entry]]) -> None:
+        """Hold all options, and those that may occur."""
+        self.options, self.spelled = options, spelled
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
-        spelled = self._spell(units) if self._spelled is None else self._spelled
+        spelled = self.spelled
         if not spelled or at >= units.size:
             return None
         raw, begin = units.raw, units.places[at]
@@ -119,7 +108,7 @@ class OptionTexts:
 
     def list_begins(self, units: Units, begin: int, end: int) -> Iterator[int]:
         """Yield the units at which an option text may begin."""
-        spelled = self._spell(units)
+        spelled = self.spelled
         for at in range(begin, min(end, units.size)):
             first = units.raw[units.places[at]]
             if first in spelled or not first.isascii():
@@ -130,7 +119,7 @@ class OptionTexts:
         if at == 0:
             return None
         raw, end = units.raw, units.places[at]
-        for entries in self._spell(units).values():
+        for entries in self.spelled.values():
             for words, choice in entries:
                 begin = end - len(words)
                 if begin >= 0 and words[-1] == raw[end - 1] and _match(raw, begin, words) == end:
@@ -143,14 +132,15 @@ class OptionTexts:
         return found is not None and found.choice == choice
 
 
-NO_TEXTS = OptionTexts((), None)
+NO_TEXTS = OptionTexts((), {})
 
 
-def read_texts(options: Sequence[str] | None, labels: Labels) -> OptionTexts:
+def read_texts(options: Sequence[str] | None, labels: Labels, units: Units) -> OptionTexts:
     """Return the texts of the options, which are in the order of the choices; more than those are ignored."""
     if not options:
         return NO_TEXTS
-    return OptionTexts(tuple(options[: len(labels.choices)]), labels)
+    texts = tuple(options[: len(labels.choices)])
+    return OptionTexts(texts, _spell_options(texts, labels, units.known))
 
 
 def _find_other(spelled: dict[str, list[_Entry]], first: str) -> list[_Entry] | None:
@@ -455,7 +445,7 @@ def _is_row(units: Units, position: int, end: int) -> bool:
 def skip_remark(scan: Scan, at: int, choice: str) -> int:
     """Return the first unit after a remark in brackets or the option's own text; `at` if there is none."""
     units = scan.units
-    if at >= units.size or not (units.words[at] in ROUND_OPEN or scan.texts.may_occur(units)):
+    if at >= units.size or not (units.words[at] in ROUND_OPEN or scan.texts.spelled):
         return at
     begin = at + 1 if units.words[at] in LABEL_MARKS else at
     while begin < min(at + WRAPS, units.size) and units.words[begin] in OPEN:
@@ -582,7 +572,7 @@ def _read_names_at(scan: Scan, position: int) -> Named | None:
     if not stands(scan, last):
         return None
     choices, end = tuple(named), close_label(units, last)
-    clashes = len(choices) == 1 and scan.texts.may_occur(units) and _clashes(scan, position, end, choices[0])
+    clashes = len(choices) == 1 and bool(scan.texts.spelled) and _clashes(scan, position, end, choices[0])
     return Named(choices, position, end, end > position + 1, clashes)
 
 

@@ -739,7 +739,7 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
 
     Several such lines are a list, and a number alone may be any step of a calculation.
     """
-    if not scan.texts.may_occur(scan.units):
+    if not scan.texts.spelled:
         return
     found = [
         (line, one)
@@ -782,7 +782,7 @@ def read_assertion(scan: Scan, echoed: Container[int] = ()) -> Decision | None:
     The units `echoed` only repeat the options.
     """
     units = scan.units
-    if not scan.texts.may_occur(units):
+    if not scan.texts.spelled:
         return None
     if units.played & FIX and any(roles & FIX for roles in units.roles[-_LAST_WORDS:]):
         return None
@@ -1212,7 +1212,7 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
         return Decision(None, "SEVERAL_CHOICES", *place)
     if not current.choices:
         return Decision(None, "NOT_A_CHOICE", *place)
-    if current.clashes or (scan.texts.may_occur(scan.units) and _says_otherwise(scan, current)):
+    if current.clashes or (scan.texts.spelled and _says_otherwise(scan, current)):
         return Decision(None, "CONTRADICTS_ITSELF", *place)
     if _is_taken_back(scan.units, current):
         return Decision(None, NOTHING, *place)
@@ -1293,19 +1293,19 @@ def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
 
 def _read_part(text: str, labels: Labels, options: Sequence[str] | None, offset: int) -> Reading:
     """Return what a turn states before it goes on with a question of its own."""
-    scan = Scan(split_units(text, labels), labels, read_texts(options, labels))
+    units = split_units(text, labels)
+    scan = Scan(units, labels, read_texts(options, labels, units))
     lines = split_lines(scan)
     lists = find_lists(scan, lines)
     questions = find_questions(scan, lines, lists)
     if not questions:
         return _locate(scan, decide(scan, lines, lists), offset)
-    units = scan.units
     begins = sorted({0, *questions})
     reading = Reading(reason=NOTHING)
     for begin, end in zip(begins, [*begins[1:], units.size], strict=True):
         first = units.start(begin)
         units_here = split_units(text[first : units.end(end - 1)], labels)
-        part = Scan(units_here, labels, read_texts(options, labels))
+        part = Scan(units_here, labels, read_texts(options, labels, units_here))
         lines = split_lines(part)
         lists = find_lists(part, lines)
         if begin in questions and any(is_foreign(part, items) for items in lists):

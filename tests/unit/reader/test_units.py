@@ -277,7 +277,7 @@ FOUR = read_labels(("A", "B", "C", "D"))
 def find_text(text: str, options: tuple[str, ...]) -> tuple[str | None, str] | None:
     """Return the choice whose text begins the completion, and the passage."""
     units = split_units(text, FOUR)
-    found = read_texts(options, FOUR).find(units, 0)
+    found = read_texts(options, FOUR, units).find(units, 0)
     return None if found is None else (found.choice, text[: units.end(found.end - 1)])
 
 
@@ -313,7 +313,8 @@ def test_longest_full_text_is_found(
 def test_texts_are_found_where_choices_differ_by_case() -> None:
     """The label before an option's text may be any of them then."""
     labels = read_labels(("a", "A"))
-    found = read_texts(("a) red", "A) blue"), labels).find(split_units("blue", labels), 0)
+    units = split_units("blue", labels)
+    found = read_texts(("a) red", "A) blue"), labels, units).find(units, 0)
     assert found is not None
     assert found.choice == "A"
 
@@ -321,8 +322,9 @@ def test_texts_are_found_where_choices_differ_by_case() -> None:
 def test_texts_go_with_the_choices_in_order() -> None:
     """More texts than choices are ignored; without texts there is nothing to find_text."""
     assert find_text("six", ("one", "two", "three", "four", "six")) is None
-    assert read_texts(None, FOUR) is NO_TEXTS
-    assert read_texts((), FOUR) is NO_TEXTS
+    units = split_units("B", FOUR)
+    assert read_texts(None, FOUR, units) is NO_TEXTS
+    assert read_texts((), FOUR, units) is NO_TEXTS
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import compress
 
 from answerkey.reader.candidates import (
     WRAPS,
@@ -1065,7 +1066,7 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     echoed, roles, labels = findings.echoed, units.roles, units.labels
     marked = [at for at in units.marked if roles[at] & CUES or labels[at] is not None]
     if not MARKUP.isdisjoint(units.known):
-        marked = sorted({*marked, *(at for at, word in enumerate(units.words) if word in MARKUP)})
+        marked = sorted({*marked, *compress(range(units.size), map(MARKUP.__contains__, units.words))})
     for at in marked:
         if at in echoed:
             continue

@@ -525,7 +525,7 @@ _LONGEST_KEY = 6
 #: How far from a label its text may begin, in units.
 _TO_TEXT = 12
 
-_BETWEEN = LABEL_MARKS | OPEN | CLOSE | DASHES | COMMAS | EQUALS
+_BETWEEN = LABEL_MARKS | OPEN | CLOSE | DASHES | COMMAS | EQUALS | {"\u3002"}
 _TEXT_ENDS = CLOSE | STOPS | COMMAS | DASHES
 _BRACKETS = frozenset("([\uff08\u3010")
 _QUOTED = frozenset("\"'")

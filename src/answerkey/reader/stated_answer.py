@@ -993,13 +993,27 @@ def _is_whole(units: Units, stated: Statement) -> bool:
 
 def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
     """Say whether an answer is somebody's words, or a later sentence corrects it and does not repeat it."""
-    if _is_quoted(units, found):
+    if _is_quoted(units, found) or (found.part == "first_label" and _is_denied_later(units, found)):
         return True
     for at in units.marked[bisect_left(units.marked, found.end) :] if units.played & FIX else ():
         if units.roles[at] & FIX and any(
             units.words[before] in _SENTENCE_ENDS for before in range(max(at - _INTERJECTIONS, found.end), at)
         ):
             return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
+    return False
+
+
+def _is_denied_later(units: Units, found: Decision) -> bool:
+    """Say whether the sentence that a label opens denies it: `B, despite …, can by no means be right`."""
+    at, is_denied = found.end, False
+    if units.words[at : at + 1] != [","] or any(roles & AFTER for roles in units.roles[at + 1 : at + 2]):
+        return False
+    for roles, word in zip(units.roles[at:], units.words[at : at + _SENTENCE], strict=False):
+        if word in _SENTENCE_ENDS:
+            return False
+        if is_denied and roles & (RIGHT | ANSWER):
+            return True
+        is_denied = is_denied or bool(roles & NOT) or (roles & IF and roles & SAYS) > 0
     return False
 
 

@@ -444,6 +444,9 @@ def read_context(units: Units, at: int) -> Context:
             in_clause = in_clause and depends
     if _asks(units, begin, at) or (begin < at and units.words[begin] in _UNREAL_OPENINGS):
         return Context.HYPOTHETICAL
+    if begin < at and units.roles[begin] & NOT and not units.labels[begin + 1]:
+        # `Nothing in the text, neither this nor that, says that the answer is C.`
+        is_denied = is_denied or any(roles & THAT for roles in units.roles[begin + 1 : at])
     return Context.DENIED if is_denied else Context.ASSERTED
 
 
@@ -611,7 +614,7 @@ def _is_conditional(units: Units, at: int, end: int) -> bool:
     if not units.played & IF or not any(units.token(one).lower().endswith(_UNREAL) for one in range(at, end)):
         return False
     for before in range(at - 1, max(at - SENTENCE, -1), -1):
-        if units.words[before] in _SENTENCE_ENDS:
+        if units.words[before] in _SENTENCE_ENDS and units.words[before] != ";":
             return False
         if units.roles[before] & IF:
             return True

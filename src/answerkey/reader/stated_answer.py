@@ -953,13 +953,16 @@ _LAST_WORDS = 24
 def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Decision:
     """Return the answer that the text states."""
     findings = gather(scan, lines, lists)
-    statements = _drop_undone(scan, sorted(findings.statements, key=lambda one: (one.begin, one.end)))
-    if statements:
+    group = statements = findings.statements
+    if len(statements) > 1:
+        statements = _drop_undone(scan, sorted(statements, key=lambda one: (one.begin, one.end)))
         weight = min(one.weight for one in statements)
         group = [one for one in statements if one.weight is weight]
         # A list that calls one option right and all others wrong says as much as a final answer.
         right = [one for one in statements if one.part == "verdict_list" and one not in group]
-        found = _combine(scan, [*right, *group] if len(right) == 1 else group)
+        group = [*right, *group] if len(right) == 1 else group
+    if group:
+        found = _combine(scan, group)
         if found.choice is not None and _is_doubted(scan.units, found, statements):
             return replace(found, choice=None, reason=NOTHING)
         is_denied = found.part == "named_right" and findings.excluded.get(str(found.choice), 0) > found.end
@@ -1063,7 +1066,7 @@ def _is_quoted(units: Units, found: Decision) -> bool:
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
     """Return the statements after the last one that is taken back, if there are any."""
     units = scan.units
-    if len(statements) <= 1 or not units.played & UNDO:
+    if not units.played & UNDO:
         return statements
     for at in reversed([at for at in units.marked if units.roles[at] & UNDO]):
         after = [one for one in statements if one.begin >= at]

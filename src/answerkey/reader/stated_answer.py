@@ -1101,13 +1101,35 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     return findings
 
 
+#: `Option B. The others are wrong.`
+_OTHERS = frozenset(
+    {
+        "others",
+        "other",
+        "rest",
+        "anderen",
+        "\u00fcbrigen",
+        "autres",
+        "dem\u00e1s",
+        "otras",
+        "demais",
+        "outras",
+        "altre",
+    }
+)
+
+
 def _read_opening(scan: Scan, findings: Findings) -> None:
-    """Note a first sentence that is an option word and a label: `Option B. …`."""
+    """Note an option that is all of the first sentence, if the next is about the others."""
     units = scan.units
-    if units.labels[1:2] in ([], [None]) or not units.roles[0] & OPTION or units.roles[0] & MAYBE:
+    is_option = any(roles & OPTION and not roles & MAYBE for roles in units.roles[:1])
+    names = read_names(scan, 1) if is_option and not findings.statements else None
+    if names is None or STOPS.isdisjoint(units.words[names.end : names.end + 1]):
         return
-    if not STOPS.isdisjoint(units.words[2:3]) and not units.token(1).islower() and any(units.gaps[3:4]):
-        findings.statements.append(Statement((str(units.labels[1]),), "first_label", Weight.DEFINITE, 0, 2))
+    if _OTHERS.isdisjoint(units.words[names.end + 1 : names.end + _BACK]):
+        return
+    stated = Statement(names.choices, "first_label", Weight.DEFINITE, 0, names.end, names.clashes)
+    findings.statements.append(stated)
 
 
 def read_last(scan: Scan, findings: Findings) -> None:

@@ -1050,6 +1050,9 @@ def _is_quoted(units: Units, found: Decision) -> bool:
     before = quote - 1 - (quote > 0 and words[quote - 1] in _BEFORE_SPEECH)
     if before >= 0 and roles[before] & (IF | SAYS):
         return True  # `Tom said: "It is C."`
+    speaker = range(before - 1, before + 1) if before > 0 and words[before + 1] in COLONS else ()
+    if speaker and all(is_word(units, at) and not roles[at] & ~PREP for at in speaker):
+        return True  # `María dijo: «Es C»`, whatever the word for saying is
     near = range(max(quote + 1, found.begin), min(found.end + _SENTENCE, units.size))
     end = next((at for at in near if words[at] in _SPEECH[words[quote]]), units.size) + 1
     is_label = quote == found.begin and end <= found.end

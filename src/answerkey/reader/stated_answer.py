@@ -47,6 +47,7 @@ from answerkey.reader.units import (
     COMMAS,
     DASHES,
     DRESS,
+    DROP,
     EQUALS,
     FILL,
     FIX,
@@ -1159,7 +1160,7 @@ def read_last(scan: Scan, findings: Findings) -> None:
     for at in range(begin, max(begin - _SENTENCE, -1), -1):
         if at < begin and units.words[at] in _SENTENCE_ENDS:
             break
-        if units.roles[at] & (_DOUBT | NOT):
+        if units.roles[at] & (_DOUBT | NOT | DROP):
             return
     if units.words[begin] in COLONS and begin > 0 and units.labels[begin - 1] is not None:
         return

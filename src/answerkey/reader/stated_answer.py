@@ -47,6 +47,7 @@ from answerkey.reader.units import (
     COMMAS,
     DASHES,
     DRESS,
+    DROP,
     EQUALS,
     FILL,
     FIX,
@@ -1053,6 +1054,9 @@ def _is_quoted(units: Units, found: Decision) -> bool:
     before = quote - 1 - (quote > 0 and words[quote - 1] in _BEFORE_SPEECH)
     if before >= 0 and roles[before] & (IF | SAYS):
         return True  # `Tom said: "It is C."`
+    speaker = range(before - 1, before + 1) if before > 0 and words[before + 1] in COLONS else ()
+    if speaker and all(is_word(units, at) and not roles[at] & ~PREP for at in speaker):
+        return True  # `María dijo: «Es C»`, whatever the word for saying is
     near = range(max(quote + 1, found.begin), min(found.end + _SENTENCE, units.size))
     end = next((at for at in near if words[at] in _SPEECH[words[quote]]), units.size) + 1
     is_label = quote == found.begin and end <= found.end
@@ -1104,13 +1108,35 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     return findings
 
 
+#: `Option B. The others are wrong.`
+_OTHERS = frozenset(
+    {
+        "others",
+        "other",
+        "rest",
+        "anderen",
+        "\u00fcbrigen",
+        "autres",
+        "dem\u00e1s",
+        "otras",
+        "demais",
+        "outras",
+        "altre",
+    }
+)
+
+
 def _read_opening(scan: Scan, findings: Findings) -> None:
-    """Note a first sentence that is an option word and a label: `Option B. …`."""
+    """Note an option that is all of the first sentence, if the next is about the others."""
     units = scan.units
-    if units.labels[1:2] in ([], [None]) or not units.roles[0] & OPTION or units.roles[0] & MAYBE:
+    is_option = any(roles & OPTION and not roles & MAYBE for roles in units.roles[:1])
+    names = read_names(scan, 1) if is_option and not findings.statements else None
+    if names is None or STOPS.isdisjoint(units.words[names.end : names.end + 1]):
         return
-    if not STOPS.isdisjoint(units.words[2:3]) and not units.token(1).islower() and any(units.gaps[3:4]):
-        findings.statements.append(Statement((str(units.labels[1]),), "first_label", Weight.DEFINITE, 0, 2))
+    if _OTHERS.isdisjoint(units.words[names.end + 1 : names.end + _BACK]):
+        return
+    stated = Statement(names.choices, "first_label", Weight.DEFINITE, 0, names.end, names.clashes)
+    findings.statements.append(stated)
 
 
 def read_last(scan: Scan, findings: Findings) -> None:
@@ -1137,7 +1163,7 @@ def read_last(scan: Scan, findings: Findings) -> None:
     for at in range(begin, max(begin - _SENTENCE, -1), -1):
         if at < begin and units.words[at] in _SENTENCE_ENDS:
             break
-        if units.roles[at] & (_DOUBT | NOT):
+        if units.roles[at] & (_DOUBT | NOT | DROP):
             return
     if units.words[begin] in COLONS and begin > 0 and units.labels[begin - 1] is not None:
         return

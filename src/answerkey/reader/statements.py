@@ -611,7 +611,10 @@ def _note(
 
 def _is_conditional(units: Units, at: int, end: int) -> bool:
     """Say whether the verb is one of conditions and one stands before: `si l'on suit Kelsen, ce serait B`."""
-    if not units.played & IF or not any(units.token(one).lower().endswith(_UNREAL) for one in range(at, end)):
+    # `wäre die Antwort B`, not `I would choose B`.
+    begin = max(skip_back(units, at, FILL), 0) if units.roles[at] & ANSWER else at
+    near = range(begin, end) if units.played & IF else ()
+    if not any(units.token(one).lower().endswith(_UNREAL) for one in near):
         return False
     for before in range(at - 1, max(at - SENTENCE, -1), -1):
         if units.words[before] in _SENTENCE_ENDS and units.words[before] != ";":

@@ -621,4 +621,5 @@ def _ends_clause(units: Units, end: int) -> bool:
     """Say whether nothing more is said of a text here: a full stop, a comma, a bracket, `because`."""
     if is_end(units, end) or units.words[end] in _TEXT_ENDS or units.roles[end] & AFTER:
         return True
-    return bool(units.roles[end] & BE) and not units.token(end).isascii()
+    is_last = is_end(units, end + 1) or units.words[end + 1] in STOPS
+    return is_last and bool(units.roles[end] & BE) and not units.token(end).isascii()

@@ -1012,12 +1012,14 @@ def _is_denied_later(units: Units, found: Decision) -> bool:
     at, is_denied = found.end, False
     if units.words[at : at + 1] != [","] or any(roles & AFTER for roles in units.roles[at + 1 : at + 2]):
         return False
-    for roles, word in zip(units.roles[at:], units.words[at : at + _SENTENCE], strict=False):
-        if word in _SENTENCE_ENDS:
+    for further in range(at, min(at + _SENTENCE, units.size)):
+        roles = units.roles[further]
+        if units.words[further] in _SENTENCE_ENDS:
             return False
         if is_denied and roles & (RIGHT | ANSWER):
             return True
-        is_denied = is_denied or bool(roles & NOT) or (roles & IF and roles & SAYS) > 0
+        is_other = units.labels[further + 1 : further + 2] not in ([], [None])  # `B, not A, is right`
+        is_denied = is_denied or (bool(roles & NOT) and not is_other) or (roles & IF and roles & SAYS) > 0
     return False
 
 

@@ -483,16 +483,15 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
 
 def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int, int]]:
     """Note what the units are, and return where the phrases begin and end."""
-    raw, roles, labels, marked = units.raw, units.roles, units.labels, units.marked
+    raw, roles, labels, marked, size = units.raw, units.roles, units.labels, units.marked, units.size
     phrases = []
     end = hidden = played = 0
-    known = compress(range(units.size), entries)
-    following = compress([*raw[1:], ""], entries)
-    for at, (role, branch, name), after in zip(known, filter(None, entries), following, strict=True):
+    for at in compress(range(size), entries):
         if at < end:
             continue
+        role, branch, name = entries[at] or _NO_ENTRY
         unit = at - hidden
-        if branch is not None and after in branch.roles:
+        if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
             last, found = _find_phrase(raw, at + 1, branch)
             # `é A` is no phrase with an article.
             if found and not (_names_choice(entries[last - 1]) and units.token(last - 1).isupper()):

@@ -23,7 +23,10 @@ def count(name: str) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize(("name", "right", "wrong"), [("open.jsonl", 455, 0)])
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [("open.jsonl", 455, 0), ("sealed.jsonl", 372, 11), ("further.jsonl", 2_883, 15)],
+)
 def test_replies_are_read_as_a_careful_person_does(name: str, right: int, wrong: int) -> None:
     """Says only how many: the rows of the sealed half are not looked at by those who change the reader."""
     found = count(name)

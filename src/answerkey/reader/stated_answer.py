@@ -728,6 +728,10 @@ _SPEECH = {
 }
 _ENDINGS = _TRAILING_MARKS | {BREAK}
 _POINTING = COLONS | ARROWS
+#: `Let me check the next: option D.`
+_PLANS = frozenset(
+    {"let", "let's", "next", "check", "compare", "consider", "possible", "examine", "verify", "mistake"}
+)
 _TO_TEXT = 6
 #: `i.e.`
 _LATIN_INITIALS = frozenset({"i", "e"})
@@ -968,7 +972,7 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
             return replace(found, choice=None, reason=NOTHING)
         is_denied = found.part == "named_right" and findings.excluded.get(str(found.choice), 0) > found.end
         if found.choice is not None and (
-            is_denied or _is_contradicted(scan.units, found, statements) or _is_left_open(scan.units, found)
+            is_denied or _is_contradicted(scan.units, found, statements) or _is_left_open(scan, found)
         ):
             return replace(found, choice=None, reason="SEVERAL_CHOICES")
         return found
@@ -980,6 +984,7 @@ def _is_contradicted(units: Units, found: Decision, statements: Sequence[Stateme
     return any(
         one.part == "named_right"
         and "true" not in units.words[one.begin : one.end]
+        and not is_word(units, one.end)
         and (one.begin >= found.end or (units.size <= MOST_ASSERTED and _is_whole(units, one)))
         and one.choices
         and found.choice not in one.choices
@@ -1023,9 +1028,9 @@ def _is_denied_later(units: Units, found: Decision) -> bool:
     return False
 
 
-def _is_left_open(units: Units, found: Decision) -> bool:
+def _is_left_open(scan: Scan, found: Decision) -> bool:
     """Say whether the sentence goes on with another choice: `it could be B after all, or C`."""
-    is_or = False
+    units, is_or = scan.units, False
     near = range(found.end, min(found.end + _SENTENCE, units.size))
     for at in near if units.played & (OR | MATCH | IF | PREP) else ():
         word, roles = units.words[at], units.roles[at]
@@ -1033,7 +1038,7 @@ def _is_left_open(units: Units, found: Decision) -> bool:
             return False
         label = units.labels[at]
         if label is not None and units.token(at) not in _ARTICLES and word not in _LATIN_INITIALS:
-            return is_or and label != found.choice
+            return is_or and label != found.choice and not scan.texts.is_own(units, at, found.choice)
         is_light = roles & (FILL | OPTION | BE | IT | MAYBE | NOT) or word in _BEFORE_LABEL
         is_trigger = roles & (OR | MATCH) or (roles & IF and not roles & AFTER) or word in _LATIN_INITIALS
         is_trigger = is_trigger or (roles & AND and units.words[at - 1] in ROUND_OPEN)

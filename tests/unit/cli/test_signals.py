@@ -229,7 +229,7 @@ def test_a_viewer_ends_with_a_signal(run_folder: Path, how: signal.Signals) -> N
 
 
 def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[str]) -> None:
-    """Nothing can be said any more; the run says that it stopped, and can be gone on with."""
+    """Nothing can be said any more; the run says that it stopped, even if it is told twice, and can go on."""
     server.change(delay=0.3)
     master, slave = os.openpty()
     code = (
@@ -240,7 +240,12 @@ def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[
     process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
     wait_until(lambda: server.asked.answered >= 20, process)
+    server.change(delay=2)
+    time.sleep(0.4)
     os.close(master)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGHUP)
     assert process.wait(timeout=SECONDS) == 129
-    stopped = json.loads(Path("half/run.json").read_text())["stopped"]
-    assert stopped == {"code": None, "message": "interrupted by SIGHUP"}
+    run = json.loads(Path("half/run.json").read_text())
+    assert run["stopped"] == {"code": None, "message": "interrupted by SIGHUP"}
+    assert run["tasks"][0]["calls"]["solve"]["calls"] == server.asked.total

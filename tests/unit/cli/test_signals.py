@@ -233,7 +233,8 @@ def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[
     server.change(delay=0.3)
     master, slave = os.openpty()
     code = (
-        "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+        "import fcntl, os, signal, sys, termios; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+        "os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
         "os.execv(sys.executable, [sys.executable, '-m', 'answerkey', *sys.argv[1:]])"
     )
     command = [sys.executable, "-c", code, *words]

@@ -75,8 +75,9 @@ def test_an_object_lives_on_a_node(engine: Engine) -> None:
     with pytest.raises(ValueError, match="substring not found"):
         held.call("index", "x").result(120)
     held.close()
+    # Ray ends the process when it comes to it: a call or two may still be answered.
     with pytest.raises(ActorLostError):
-        held.call("upper").result(120)
+        _ = [held.call("upper").result(120) for _ in range(1_000)]
 
 
 def test_a_worker_killed_by_chance_costs_a_try(engine: Engine, tmp_path: Path) -> None:

@@ -1170,7 +1170,7 @@ def read_last(scan: Scan, findings: Findings) -> None:
     for at in range(begin, max(begin - _SENTENCE, -1), -1):
         if at < begin and units.words[at] in _SENTENCE_ENDS:
             break
-        if units.roles[at] & (_DOUBT | NOT | DROP):
+        if units.roles[at] & (_DOUBT | NOT | DROP) or units.words[at] in _PLANS:
             return
     if units.words[begin] in COLONS and begin > 0 and units.labels[begin - 1] is not None:
         return

@@ -25,6 +25,7 @@ from answerkey.reader.units import (
     FIX,
     HYPHENS,
     IF,
+    IT,
     JOINTS,
     LABEL_MARKS,
     LEAVE,
@@ -605,16 +606,15 @@ def _step_to_text(units: Units, at: int) -> int:
     following = units.words[at + 1 : at + 4]
     if word == "i" and following == [".", "e", "."]:
         return at + 4
-    if word in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION):
-        return at + 1
     # The next key of an object: `"answer": "B", "answer_text": "Lyon"`.
     quote = units.words[at - 1] if at else ""
-    if quote not in _QUOTED:
-        return at
-    for end in range(at + 1, min(at + _LONGEST_KEY, units.size - 1)):
+    for end in range(at + 1, min(at + _LONGEST_KEY, units.size - 1)) if quote in _QUOTED else ():
         if units.words[end] == quote:
-            return end + 2 if units.words[end + 1] == ":" else at
-    return at
+            if units.words[end + 1] == ":":
+                return end + 2
+            break
+    is_that = not ~units.roles[at] & (IT | BE)  # `A, that is Lyon`
+    return at + 1 if word in _BETWEEN or units.roles[at] & (FILL | MATCH | OPTION) or is_that else at
 
 
 def _ends_clause(units: Units, end: int) -> bool:

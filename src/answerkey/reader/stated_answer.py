@@ -12,6 +12,7 @@ from answerkey.reader.candidates import (
     WRAPS,
     Named,
     Scan,
+    begins_well,
     find_label,
     is_end,
     is_word,
@@ -27,6 +28,8 @@ from answerkey.reader.statements import (
     Findings,
     Statement,
     Weight,
+    is_inserted,
+    is_unknown,
     read_context,
     read_cue,
     read_subject,
@@ -55,6 +58,7 @@ from answerkey.reader.units import (
     IF,
     IT,
     LABEL_MARKS,
+    LEAVE,
     MATCH,
     MATHEMATICS,
     MAYBE,
@@ -63,12 +67,15 @@ from answerkey.reader.units import (
     NOT,
     NOT_AFTER,
     OPEN,
+    OPERATORS,
     OPTION,
     OR,
     OWN,
+    PICK,
     PREP,
     QUESTION,
     QUESTION_MARKS,
+    QUOTES,
     REFUSE,
     RIGHT,
     ROUND_CLOSE,
@@ -76,6 +83,7 @@ from answerkey.reader.units import (
     SAYS,
     SO,
     STOPS,
+    THAT,
     UNDO,
     WRONG,
     YES,
@@ -235,7 +243,9 @@ def _is_small(units: Units, names: Named) -> bool:
 def _is_labelled(units: Units, names: Named) -> bool:
     """Say whether something sets the labels off: brackets, a mark such as `.` or `:`, or `because`."""
     at, size = names.end, units.size
-    is_closed = units.words[names.begin] in OPEN or units.words[at - 1] in ROUND_CLOSE
+    is_closed = (units.words[names.begin] in OPEN and units.words[at - 1] not in QUOTES) or units.words[
+        at - 1
+    ] in ROUND_CLOSE
     if at < size and units.words[at] == "|":  # a row of a table
         return False
     if (names.is_wrapped and is_closed) or len(names.choices) > 1 or at >= size:
@@ -261,9 +271,10 @@ def _is_text(units: Units, at: int) -> bool:
 def _is_echo(scan: Scan, names: Named, end: int) -> bool:
     """Say whether the rest of the line is the label's own option text and nothing else."""
     units, at = scan.units, names.end
-    while at < end and (units.words[at] in LABEL_MARKS or units.words[at] in OPEN):
-        at += 1
     text = scan.texts.find(units, at)
+    while text is None and at < end and (units.words[at] in LABEL_MARKS or units.words[at] in OPEN):
+        at += 1
+        text = scan.texts.find(units, at)
     if text is None or text.choice != names.choices[0]:
         return False
     return all(units.words[one] in _TRAILING_MARKS for one in range(text.end, end))
@@ -341,14 +352,9 @@ def _find_inline(scan: Scan, lines: Sequence[Line], positions: Sequence[int]) ->
                     mark = found
         if len(items) >= needed:
             yield [
-                Line(
-                    begin,
-                    end,
-                    Named((str(units.labels[begin]),), begin, begin + 1),
-                    is_labelled=True,
-                    is_inline=True,
-                )
+                Line(begin, end, names, is_labelled=True, is_echo=_is_echo(scan, names, end), is_inline=True)
                 for begin, end in zip(items, [*items[1:], line.end], strict=True)
+                for names in [Named((str(units.labels[begin]),), begin, begin + 1)]
             ]
 
 
@@ -396,6 +402,12 @@ def is_question(scan: Scan, lines: Sequence[Line], items: Sequence[Line]) -> int
         word = units.words[line.begin]
         if line.end <= items[0].begin and word.isdecimal() and units.words[line.begin + 1] != BREAK:
             return line.begin
+        if (
+            line.end <= items[0].begin
+            and units.words[line.begin + 1].isdecimal()
+            and line.end > line.begin + 3
+        ):
+            return line.begin  # a number after the word for a question, whatever that is
         # `Options:` may stand between.
         if any(is_word(units, one) and not units.roles[one] & OPTION for one in before):
             return None
@@ -436,7 +448,7 @@ def read_lines(
     is_listing = first.is_labelled and (_opens_list(scan, lines) or _is_inline_list(scan, first))
     if first.is_labelled and not is_listing:
         findings.statements += _state_first(scan, lines)
-    elif last.is_labelled and _is_inline_list(scan, last):
+    elif last.is_labelled and (_is_inline_list(scan, last) or units.words[-1] in COLONS):
         return
     elif last.is_labelled and last is not first and _is_only(scan, lists, labelled):
         findings.statements.append(_state_line(last, "last_label"))
@@ -719,6 +731,8 @@ _INTERJECTIONS = 5
 _STRAIGHT, _KEY = '"', '":'
 _SPEECH = {
     _STRAIGHT: (_STRAIGHT,),
+    "'": ("'",),
+    "\u2018": ("\u2019",),
     "\u00ab": ("\u00bb",),
     "\u00bb": ("\u00ab",),
     "\u201c": ("\u201d",),
@@ -863,6 +877,8 @@ def _opens(units: Units, text: Statement) -> bool:
     mark, after = units.words[end], units.roles[end + 1] if end + 1 < units.size else 0
     if mark not in _SETTING_OFF or mark in QUESTION_MARKS or after & (_DOUBT | NOT):
         return False
+    if mark in COMMAS and units.words[end + 1 : end + 2] == ["\u3068"]:
+        return False  # `正しい、と言えるか`
     return mark not in COMMAS or bool(after & AFTER)
 
 
@@ -870,6 +886,8 @@ def _concludes(units: Units, text: Statement) -> bool:
     """Say whether the last sentence says, with a verb or a mark, that it is this text."""
     before, end = _skip_dress(units, text)
     is_said = before >= 0 and (units.words[before] in _SAYING or bool(units.roles[before] & BE))
+    if before > 0 and units.words[before] in EQUALS and units.labels[before - 1] is not None:
+        return units.words[before - 2 : before - 1] == ["{"]  # a variable that is called as a choice is
     if (not is_said and units.words[text.begin - 1] not in _BOLD) or _is_of_label(units, before, text):
         return False
     if not _is_last(units, end):
@@ -968,48 +986,224 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
         group = [*right, *group] if len(right) == 1 else group
     if group:
         found = _combine(scan, group)
-        if found.choice is not None and _is_doubted(scan.units, found, statements):
-            return replace(found, choice=None, reason=NOTHING)
         is_denied = found.part == "named_right" and findings.excluded.get(str(found.choice), 0) > found.end
-        if found.choice is not None and (
-            is_denied or _is_contradicted(scan.units, found, statements) or _is_left_open(scan, found)
-        ):
+        if found.choice is not None and (is_denied or _is_left_open(scan, found)):
             return replace(found, choice=None, reason="SEVERAL_CHOICES")
-        return found
-    return _eliminate(scan, findings) or read_assertion(scan, findings.echoed) or Decision(reason=NOTHING)
+        reason = None if found.choice is None else find_doubt(scan, found, statements)
+        return found if reason is None else replace(found, choice=None, reason=reason)
+    left = _eliminate(scan, findings) or read_assertion(scan, findings.echoed)
+    if left is None or (left.part == "option_text" and left.choice in findings.excluded):
+        return Decision(reason=NOTHING)
+    return left
+
+
+#: What is said of a choice in a sentence: that it is the answer, or that it is not.
+_SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
+_DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
+_UNSURE = _DENIAL | SAYS | IF | BUT
+#: In an argument these may say of another choice that it is true, and still not the answer.
+_LIGHT_PARTS = frozenset({"named_right", "verdict_list", "option_text"})
+
+
+def find_doubt(scan: Scan, found: Decision, statements: Sequence[Statement]) -> str | None:
+    """Return why an answer does not count though it is stated; None if nothing speaks against it.
+
+    Somebody else says it; another statement says otherwise; or the words after it do.
+    """
+    units = scan.units
+    if found.part == "verdict_list":
+        return None
+    is_denied = found.part == "first_label" and _is_denied_later(units, found)
+    if is_denied or _is_quoted(units, found) or _is_spoken(units, found):
+        return NOTHING
+    if _is_contradicted(units, found, statements):
+        return "SEVERAL_CHOICES"
+    if units.size <= MOST_ASSERTED and _concludes_other(scan, found):
+        return "SEVERAL_CHOICES"
+    return _read_on(scan, found, statements) if found.end < units.size else None
 
 
 def _is_contradicted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
-    """Say whether another choice is called right: `Answer: C … so A is correct`; in a short text, before."""
-    return any(
-        one.part == "named_right"
-        and "true" not in units.words[one.begin : one.end]
-        and not is_word(units, one.end)
-        and (one.begin >= found.end or (units.size <= MOST_ASSERTED and _is_whole(units, one)))
-        and one.choices
-        and found.choice not in one.choices
+    """Say whether a statement of any weight names another choice, and nothing between them corrects it.
+
+    Guesses, and what is only called true, count for less if they come before the answer.
+    """
+    roles, is_short = units.roles, units.size <= MOST_ASSERTED
+    others = [
+        one
         for one in statements
-    )
-
-
-def _is_whole(units: Units, stated: Statement) -> bool:
-    """Say whether a sentence ends after the statement, and no correction or contrast begins the next."""
-    at = stated.end
-    if at + 1 >= units.size or units.words[at] not in _SENTENCE_ENDS:
+        if one.choices and found.choice not in one.choices and not found.begin <= one.begin < found.end
+    ]
+    if _KEY in units.text:
+        others = [one for one in others if one.weight is Weight.DEFINITE]  # other keys of an object
+    if not others:
         return False
-    return not any(roles & (FIX | BUT) for roles in units.roles[at + 1 : at + _INTERJECTIONS])
-
-
-def _is_doubted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
-    """Say whether an answer is somebody's words, or a later sentence corrects it and does not repeat it."""
-    if _is_quoted(units, found) or (found.part == "first_label" and _is_denied_later(units, found)):
-        return True
-    for at in units.marked[bisect_left(units.marked, found.end) :] if units.played & FIX else ():
-        if units.roles[at] & FIX and any(
-            units.words[before] in _SENTENCE_ENDS for before in range(max(at - _INTERJECTIONS, found.end), at)
-        ):
-            return not any(one.begin >= at and one.choices == (found.choice,) for one in statements)
+    contrasts = range(max(found.begin - _TO_CONTRAST, 0), found.end)
+    turns = sorted({*_find_corrections(units), *(at for at in contrasts if roles[at] & BUT)})
+    for one in others:
+        is_light = one.weight is Weight.TENTATIVE or any(role & MAYBE for role in roles[one.begin : one.end])
+        if not is_light and one.part in _LIGHT_PARTS:
+            is_light = not is_short or _SENTENCE_ENDS.isdisjoint(units.words[one.end : one.end + 1])
+        turn = bisect_left(turns, one.end)
+        if one.begin >= found.end or not (is_light or (turn < len(turns) and turns[turn] < found.end)):
+            return True
     return False
+
+
+def _read_on(scan: Scan, found: Decision, statements: Sequence[Statement]) -> str | None:
+    """Return what the sentences from the answer on say against it.
+
+    Its own names a further choice; a later one denies it, supports another, asserts the text of another, or
+    calls the words before mistaken, and nothing after that repeats the answer.
+    """
+    units, roles, choice = scan.units, scan.units.roles, found.choice
+    begin, fix, is_own = found.end, -1, True
+    agreeing = [one.begin for one in statements if one.choices == (choice,)]
+    ends = [at for at in range(begin, units.size) if units.words[at] in _SENTENCE_ENDS]
+    for end in (*ends, units.size):
+        played = 0
+        for role in roles[begin:end]:
+            played |= role
+        mentions = list(_list_mentions(scan, begin, end, choice))
+        named = {units.labels[at] for at in mentions}
+        place = bisect_left(agreeing, begin)
+        said = agreeing[place] if place < len(agreeing) and agreeing[place] < end else -1
+        reason = None
+        if is_own:
+            reason = None if _KEY in units.text else _read_rest(scan, found, mentions, end)
+        elif named == {choice} and any(role & _DENIAL for role in roles[begin : end if said < 0 else said]):
+            reason = NOTHING
+        elif said < 0 and named and choice not in named:
+            # The sentence ends with the other choice, after a word: `no, C.`
+            is_last = mentions[-1] == end - 1 and any(_is_long(word) for word in units.words[begin:end])
+            is_last = is_last and not any(role & _DENIAL for role in roles[begin + 1 : end])
+            is_other = is_last or (played & _SUPPORT and not played & _UNSURE)
+            reason = "SEVERAL_CHOICES" if is_other else None
+        if reason is not None:
+            return reason
+        for at in range(begin, end) if played & FIX else ():
+            fix = at if roles[at] & FIX and is_inserted(units, at) else fix
+        if not is_own and any(at > fix and units.labels[at] == choice for at in mentions):
+            fix = -1
+        if units.size <= MOST_ASSERTED and not played & _DENIAL and _asserts_other(scan, found, begin, end):
+            return "CONTRADICTS_ITSELF"
+        begin, is_own = end + 1, False
+    return NOTHING if fix >= 0 else None
+
+
+def _is_long(word: str) -> bool:
+    """Say whether this is a phrase, or a word of several letters."""
+    return not word or (len(word) > 1 and word[0].isalpha())
+
+
+def _read_rest(scan: Scan, found: Decision, mentions: Sequence[int], end: int) -> str | None:
+    """Return what the rest of its own sentence says against an answer; reasons (`because A`) do not count."""
+    units, roles, begin = scan.units, scan.units.roles, found.end
+    after = begin + (units.words[begin] in COMMAS)
+    is_reason = any(role & AFTER and not role & PREP for role in roles[after : after + 1])
+    denial = next((at for at in range(begin, end) if roles[at] & _DENIAL), end)
+    for at in mentions:
+        if units.labels[at] == found.choice and any(role & _DENIAL for role in roles[at - _BACK : at]):
+            return NOTHING  # `so C, they say, but not C`
+        if units.labels[at] != found.choice and denial >= at + _BACK and not is_reason:
+            return "SEVERAL_CHOICES"
+    for at in range(begin, end):
+        if (
+            units.words[at] in _SETTING_OFF
+            or units.words[at] in OPEN
+            or roles[at] & (AFTER | AND | BUT | THAT)
+        ):
+            break
+        if roles[at] & (NOT | NOT_AFTER):  # `answer 4 does not fit`
+            return None if any(at < one < at + _BACK for one in mentions) else NOTHING
+    is_partly = found.part == "named_right" and is_word(units, begin)  # `B is right about the cause, but`
+    return NOTHING if is_partly and any(role & BUT for role in roles[begin:end]) else None
+
+
+def _concludes_other(scan: Scan, found: Decision) -> bool:
+    """Say whether a sentence before ends with another choice: `which gives option B. The answer is C.`."""
+    units, begin, played = scan.units, 0, 0
+    for at in range(found.begin):
+        played |= units.roles[at]
+        if units.words[at] not in _SENTENCE_ENDS:
+            continue
+        last = at - 1
+        while last > begin and units.words[last] in CLOSE:
+            last -= 1
+        is_cue = last > 0 and bool(units.roles[last - 1] & (OPTION | ANSWER | PICK))
+        if (
+            last >= begin
+            and is_cue
+            and units.labels[last] not in {None, found.choice}
+            and not played & _UNSURE
+        ):
+            return not any(role & (FIX | BUT | _DENIAL) for role in units.roles[at : found.end])
+        begin, played = at + 1, 0
+    return False
+
+
+def _list_mentions(scan: Scan, begin: int, end: int, choice: str | None) -> Iterator[int]:
+    """Yield the labels in a sentence, but for those in the text of the option that was chosen."""
+    units, named = scan.units, scan.units.named
+    for at in named[bisect_left(named, begin) : bisect_left(named, end)]:
+        before = units.words[at - 1]
+        is_option = bool(units.roles[at - 1] & OPTION) or (
+            at + 1 < end and bool(units.roles[at + 1] & OPTION)
+        )
+        is_set_off = is_option or (before in _BEFORE_CHOICE and bool(units.gaps[at - 1]))
+        if not is_set_off and units.token(at).isascii():
+            if not _is_capital_label(units, at, begin):
+                continue
+        elif read_names(scan, at) is None:
+            continue
+        near = range(max(begin, at - _TO_OWN_LABEL), at + 1) if scan.texts.spelled else ()
+        if units.labels[at] == choice or not any(
+            (text := scan.texts.find(units, one)) is not None and text.choice == choice and text.end > at
+            for one in near
+        ):
+            yield at
+
+
+def _is_capital_label(units: Units, at: int, begin: int) -> bool:
+    """Say whether a letter alone is a label: no article that opens its sentence, no `I`, and no formula."""
+    letter, is_next = units.token(at), at + 1 < units.size
+    if not letter.isupper() or letter == "I" or not begins_well(units, at):
+        return False
+    is_first = at == begin or (at == begin + 1 and not is_word(units, begin))
+    if letter == "A" and is_first and not (is_next and units.roles[at + 1] & BE):
+        return False
+    before, after = units.words[at - 1], units.words[at + 1] if is_next else ""
+    if before in _FORMULA or before in _BEFORE_CHOICE or after in _FORMULA:
+        return False
+    is_joined = is_next and not units.gaps[at + 1] and (is_word(units, at + 1) or after == "(")
+    return not (is_joined and units.token(at + 1).isascii())
+
+
+_BEFORE_CHOICE = frozenset("([\uff08\u3010")
+_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | {"\u00b0", "\u00ba", "_", "^", "<", ">"}
+_TO_OWN_LABEL = 12
+_TO_CONTRAST = 16
+
+
+def _asserts_other(scan: Scan, found: Decision, begin: int, end: int) -> bool:
+    """Say whether a sentence ends with another option's text after a verb or a dash; so may a label's line."""
+    units = scan.units
+    if not scan.texts.spelled or (begin == found.end and found.part != "first_label"):
+        return False
+    while end > begin and units.words[end - 1] in CLOSE:
+        end -= 1
+    choice, at = scan.texts.find_before(units, end) or (None, 0)
+    if choice is None or choice == found.choice or at <= begin or (end - at == 1 and units.labels[at]):
+        return False
+    if any(scan.texts.is_own(units, one, found.choice) for one in range(begin, end)):
+        return False
+    text = Statement((choice,), "option_text", Weight.VERDICT, at, end)
+    before = skip_back(units, at, FILL)
+    if not _has_words(units, text) or any(units.labels[one] == choice for one in range(begin, at)):
+        return False
+    if begin == found.end:
+        return not any(role & AFTER for role in units.roles[begin : begin + 2])
+    return before > begin and (bool(units.roles[before] & BE) or units.words[before] in DASHES)
 
 
 def _is_denied_later(units: Units, found: Decision) -> bool:
@@ -1074,6 +1268,22 @@ def _is_quoted(units: Units, found: Decision) -> bool:
     return is_word(units, end) and (not is_label or bool(roles[end] & (IF | SAYS)))
 
 
+def _is_spoken(units: Units, found: Decision) -> bool:
+    """Say whether the answer stands in a line of a dialogue: `Tom: It is C`, where Tom speaks twice."""
+    lines = [0, *(at + 1 for at in units.breaks)]
+    speakers = []
+    for line in lines if COLONS & units.known else ():
+        begin = line
+        while begin < units.size and units.words[begin] in BULLETS:
+            begin += 1
+        is_speaker = begin + 1 < units.size and units.words[begin + 1] in COLONS and is_unknown(units, begin)
+        speakers.append(units.words[begin] if is_speaker else "")
+    if not speakers:
+        return False
+    speaker = speakers[bisect_right(lines, found.begin) - 1]
+    return speaker != "" and speakers.count(speaker) > 1
+
+
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
     """Return the statements after the last one that is taken back, if there are any."""
     units = scan.units
@@ -1081,7 +1291,7 @@ def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
         return statements
     for at in reversed([at for at in units.marked if units.roles[at] & UNDO]):
         after = [one for one in statements if one.begin >= at]
-        if after:
+        if after and not _SETTING_OFF.isdisjoint(units.words[at : after[0].begin]):
             return after
     return statements
 
@@ -1174,6 +1384,8 @@ def read_last(scan: Scan, findings: Findings) -> None:
             return
     if units.words[begin] in COLONS and begin > 0 and units.labels[begin - 1] is not None:
         return
+    if any(units.words[at - 1] in COLONS and units.labels[at] != names.choices[0] for at in units.named):
+        return  # answers to several questions
     statement = Statement(names.choices, "conclusion", Weight.VERDICT, begin + 1, names.end, names.clashes)
     findings.statements.append(statement)
 
@@ -1274,7 +1486,9 @@ def _find_corrections(units: Units) -> Iterator[int]:
     """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
     for at in units.marked:
         roles = units.roles[at]
-        if roles & FIX or (roles & WRONG and roles & NOT and units.words[at + 1 : at + 2] == [","]):
+        is_fix = roles & FIX and (roles & (UNDO | MUTE) or is_inserted(units, at) or not units.words[at])
+        is_fix = is_fix or (roles & FIX and any(role & ANSWER for role in units.roles[at + 1 : at + 2]))
+        if is_fix or (roles & WRONG and roles & NOT and units.words[at + 1 : at + 2] == [","]):
             yield at
 
 
@@ -1315,6 +1529,8 @@ def _eliminate(scan: Scan, findings: Findings) -> Decision | None:
 _MOST_QUESTION_MARKS = 8
 _BEFORE_QUESTION = frozenset({"*", "**", "[", "\u3010", *("#" * count for count in range(1, 7))})
 _SPEAKERS = frozenset({"user", "human"})
+#: `Next question` is a phrase, whose word is empty.
+_NOT_ASKED = _SPEAKERS | {""}
 _AFTER_QUESTION = COLONS | {"\u3011"}
 
 
@@ -1362,11 +1578,24 @@ def _read_part(text: str, labels: Labels, options: Sequence[str] | None, offset:
         if begin in questions and any(is_foreign(part, items) for items in lists):
             continue
         reading = _locate(part, decide(part, lines, lists), offset + first)
-        if begin in questions and reading.part in {"first_label", "last_label"}:
-            reading = Reading(reason=NOTHING)  # an option of its question
+        is_first = begin == min(questions) <= 1 and units.words[begin] not in _NOT_ASKED
+        if begin in questions and not _is_asked(part, lists, reading, is_first=is_first):
+            reading = Reading(reason=NOTHING)
         if reading.reason != NOTHING:
             break
     return reading
+
+
+def _is_asked(scan: Scan, lists: Sequence[Sequence[Line]], reading: Reading, *, is_first: bool) -> bool:
+    """Say whether what follows a question answers the one that was asked: its options are repeated, or named.
+
+    `is_first`: the text begins with this question, which may be the one that was asked.
+    """
+    if reading.part in {"first_label", "last_label"}:
+        return False  # an option of its question
+    if reading.part in {"option_text", "verdict_list"} or (lists and scan.texts.options):
+        return True
+    return is_first and bool(scan.texts.spelled or not scan.texts.options)
 
 
 def _locate(scan: Scan, found: Decision, offset: int) -> Reading:
@@ -1398,8 +1627,15 @@ def _opens_question(units: Units, at: int) -> bool:
     after = units.words[at + 1 : at + 5]
     if after[:1] == [BREAK] and (units.words[at - 1][:1] == "#" or (at and units.words[at] in _SPEAKERS)):
         return True
+    if (
+        units.words[at] == "q"
+        and after[:1] != [":"]
+        and (units.token(at) == "q" or after[1:2] in (["="], ["and"]))
+    ):
+        return False  # a charge, a quantity
     is_numbered = len(after) > 1 and after[0].isdecimal()
-    return is_numbered or not _AFTER_QUESTION.isdisjoint(after)
+    is_next = not units.words[at] and after[:1] == ["."]  # `Next question.`
+    return is_numbered or is_next or not _AFTER_QUESTION.isdisjoint(after)
 
 
 def is_foreign(scan: Scan, items: Sequence[Line]) -> bool:

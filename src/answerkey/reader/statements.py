@@ -413,6 +413,12 @@ _UNREAL_OPENINGS = frozenset(
 )
 
 
+#: `Dass es C sein soll, glaube ich nicht.`
+_SUBJECT_CLAUSES = frozenset(
+    {"dass", "da\u00df", "\u017ce", "\u0447\u0442\u043e", "\u0447\u0442\u043e\u0431\u044b"}
+)
+
+
 def read_context(units: Units, at: int) -> Context:
     """Return how a cue is meant: conditions, questions, others' opinions and negations stand before it.
 
@@ -444,6 +450,12 @@ def read_context(units: Units, at: int) -> Context:
             in_clause = in_clause and depends
     if _asks(units, begin, at) or (begin < at and units.words[begin] in _UNREAL_OPENINGS):
         return Context.HYPOTHETICAL
+    if (
+        begin < at
+        and units.words[begin] in _SUBJECT_CLAUSES
+        and not COMMAS.isdisjoint(units.words[at : at + REACH])
+    ):
+        return Context.HYPOTHETICAL
     if begin < at and units.roles[begin] & NOT and not units.labels[begin + 1]:
         # `Nothing in the text, neither this nor that, says that the answer is C.`
         is_denied = is_denied or any(roles & THAT for roles in units.roles[begin + 1 : at])
@@ -453,7 +465,7 @@ def read_context(units: Units, at: int) -> Context:
 def _starts_anew(units: Units, at: int) -> bool:
     """Say whether what was said before does not reach beyond this unit: `but`, `so`, `wait,`."""
     roles = units.roles[at]
-    return bool(roles & (BUT | SO)) or (bool(roles & FIX) and _is_inserted(units, at))
+    return bool(roles & (BUT | SO)) or (bool(roles & FIX) and is_inserted(units, at))
 
 
 def _is_unreal(roles: int, *, in_clause: bool, is_near: bool) -> bool:
@@ -461,7 +473,7 @@ def _is_unreal(roles: int, *, in_clause: bool, is_near: bool) -> bool:
     return bool(roles & IF) and in_clause if not roles & SAYS else is_near or bool(roles & IF)
 
 
-def _is_inserted(units: Units, at: int) -> bool:
+def is_inserted(units: Units, at: int) -> bool:
     """Say whether a remark stands on its own: `wait, the answer is`; not `I don't actually think`."""
     return _is_followed(units, at) or at == 0 or units.words[at - 1] in _BEFORE_INSERTION
 
@@ -591,7 +603,7 @@ def _note(
     """Add what a cue leads to: a statement, or choices excluded and perhaps the one that replaces them."""
     if found is None:
         return
-    is_own = bool(scan.units.roles[at] & FIX) and _is_inserted(scan.units, at)
+    is_own = bool(scan.units.roles[at] & FIX) and is_inserted(scan.units, at)
     context = Context.ASSERTED if is_own else read_context(scan.units, at)
     if context is Context.HYPOTHETICAL or _is_conditional(scan.units, at, found.end):
         return
@@ -613,14 +625,17 @@ def _is_conditional(units: Units, at: int, end: int) -> bool:
     """Say whether the verb is one of conditions and one stands before: `si l'on suit Kelsen, ce serait B`."""
     # `wäre die Antwort B`, not `I would choose B`.
     begin = max(skip_back(units, at, FILL), 0) if units.roles[at] & ANSWER else at
-    near = range(begin, end) if units.played & IF else ()
+    is_free = bool(units.roles[at] & (ANSWER | PICK | OPTION | RIGHT | THINK))
+    near = range(begin, end) if units.played & IF or not is_free else ()
     if not any(units.token(one).lower().endswith(_UNREAL) for one in near):
         return False
     for before in range(at - 1, max(at - SENTENCE, -1), -1):
         if units.words[before] in _SENTENCE_ENDS and units.words[before] != ";":
             return False
-        if units.roles[before] & IF:
-            return True
+        if units.roles[before] & IF or (
+            not is_free and (units.words[before] in COMMAS or is_unknown(units, before))
+        ):
+            return True  # whatever the word for a condition is: `qualora fosse così, sarebbe B`
     return False
 
 
@@ -699,11 +714,66 @@ def _follow_pick(scan: Scan, at: int) -> Followed | None:
     units = scan.units
     if at + 1 < units.size and units.words[at + 1] in MATHEMATICS:
         return None
+    if _is_of_others(units, at):
+        return None
     found = follow(scan, at + 1, is_linked=True, may_pause=False)
     if found is None:
         is_last = bool(units.roles[at] & ENDING) or not units.token(at).isascii()
         return _read_before(scan, at) if is_last else None
     return None if found.choices and _is_variable(scan, found) else found
+
+
+#: Who chooses or thinks: the model itself.
+_SELF = frozenset(
+    (
+        "i",
+        "i'd",
+        "i'll",
+        "i'm",
+        "i've",
+        "im",
+        "id",
+        "we",
+        "we'd",
+        "we'll",
+        "let's",
+        "lets",
+        "ich",
+        "wir",
+        "je",
+    )
+) | {"nous", "on", "yo", "eu", "io", "ik", "ja", "ben", "t\u00f4i", "gonna"}
+
+
+def is_unknown(units: Units, at: int) -> bool:
+    """Say whether a unit is a word of Latin letters that plays no role and is no label."""
+    return (
+        units.words[at].isalpha()
+        and units.words[at].isascii()
+        and not units.roles[at]
+        and units.labels[at] is None
+    )
+
+
+def _is_of_others(units: Units, at: int) -> bool:
+    """Say whether a clause has a subject of its own: `the umpire would have to go with 2`.
+
+    Words after a preposition (`for exam purposes`) and the one right before the cue are none.
+    """
+    is_other = False
+    for before in look_back(at):
+        word, roles = units.words[before], units.roles[before]
+        if word in _SELF:
+            return False
+        if word in HYPHENS and not units.gaps[before]:
+            continue
+        is_other = is_other or units.token(before).startswith("would")
+        if word in _BEFORE_INSERTION or word in COLONS or roles & (SO | BUT | FIX):
+            break
+        is_other = (is_other or (is_unknown(units, before) and before < at - 1)) and not (
+            roles & PREP and not roles & FILL
+        )
+    return is_other
 
 
 def _is_variable(scan: Scan, found: Followed) -> bool:
@@ -751,6 +821,8 @@ def _follow_hint(scan: Scan, at: int) -> Followed | None:
         begin += 1
     found = follow(scan, begin, is_linked=True, may_pause=bool(roles & (FIX | SO | NOT_AFTER)))
     if found is None or not found.choices:
+        return None
+    if roles & (IT | SO) and not QUESTION_MARKS.isdisjoint(units.words[found.end : found.end + 1]):
         return None
     is_near = all(_is_light(units, between) for between in range(begin, min(found.end, begin + _NEAR)))
     is_clear = found.is_wrapped or any(one & OPTION for one in units.roles[begin : found.end])
@@ -810,7 +882,18 @@ _VERDICT_REACH = 10
 _UNDER = frozenset(
     {"on", "in", "at", "under", "with", "for", "only", "auf", "bei", "sur", "sous", "en", "em", "con", "com"}
 )
-_UNREAL = ("would", "would be", "w\u00e4re", "serait", "ser\u00eda", "seria", "seria a", "ser\u00eda la")
+_UNREAL = (
+    "would",
+    "would be",
+    "w\u00e4re",
+    "serait",
+    "ser\u00eda",
+    "seria",
+    "seria a",
+    "ser\u00eda la",
+    "sarebbe",
+    "zou",
+)
 _BEFORE_SUBJECT = (
     THAT | OPTION | SO | AND | OR | THINK | FILL | BUT | IT | FIX | OWN | AFTER | ANSWER | MAYBE | YES
 )

@@ -101,7 +101,7 @@ EQUALS = frozenset({"=", "==", "\uff1d"})
 LINKS = COLONS | DASHES | ARROWS | EQUALS
 COMMAS = frozenset(",\uff0c\u060c\u3001")
 JOINTS = COMMAS | frozenset("/&+;\u037e\uff0f\uff06\uff1b\u061b")
-STOPS = frozenset(".!?;\u3002\uff01\uff1f\u0964\u061f\u2026\u06d4\uff0e\uff1b\u061b\u037e")
+STOPS = frozenset((*".!?;\u3002\uff01\uff1f\u0964\u061f\u2026\u06d4\uff0e\uff1b\u061b\u037e", "..."))
 QUESTION_MARKS = frozenset("?\uff1f\u061f")
 
 #: Marks that a label carries in a list, and what a line may begin with.

@@ -96,8 +96,10 @@ class OptionTexts:
             return None
         raw, begin = units.raw, units.places[at]
         first = raw[begin]
-        entries = spelled.get(first) or (None if first.isascii() else _find_other(spelled, first))
-        if entries is None or (first[0].isdecimal() and _is_inside_number(units, at)):
+        entries = spelled.get(first)
+        if entries is None and (first.isascii() or (entries := _find_other(spelled, first)) is None):
+            return None
+        if first[0].isdecimal() and _is_inside_number(units, at):
             return None
         best: tuple[int, str | None] = 0, None
         for words, choice in entries:
@@ -286,15 +288,15 @@ def find_label(units: Units, at: int) -> int | None:
 
 def close_label(units: Units, position: int) -> int:
     """Return the first unit after a label and what closes its wrapping."""
-    at, end = position + 1, min(position + WRAPS, units.size)
-    while at < end and units.words[at] in CLOSE and not units.gaps[at]:
+    at, words = position + 1, units.words
+    while at < len(words) and words[at] in CLOSE and not units.gaps[at] and at < position + WRAPS:
         at += 1
     return at
 
 
 def is_word(units: Units, at: int) -> bool:
     """Say whether the unit is a word, a number or a phrase."""
-    return at < units.size and (not units.words[at] or units.words[at][0].isalnum())
+    return at < units.size and (not (word := units.words[at]) or word[0].isalnum())
 
 
 def is_plain(scan: Scan, at: int) -> bool:
@@ -327,11 +329,10 @@ def begins_well(units: Units, position: int) -> bool:
     return not (before == "$" and token.isdecimal() and "$" not in units.words[position + 1 : position + 3])
 
 
-def stands(scan: Scan, position: int) -> bool:
-    """Say whether a label is set off from what follows it."""
+def stands(scan: Scan, position: int, at: int) -> bool:
+    """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     units = scan.units
-    at = close_label(units, position)
-    if is_end(units, at):
+    if at >= units.size or units.words[at] == BREAK:
         return True
     if position and units.roles[position - 1] & OPTION and not units.token(position).islower():
         # Whatever follows `option B`, unless it goes on: `option B-2`.
@@ -409,26 +410,27 @@ PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "
 _JOINING = JOINTS | DASHES
 
 
-def find_joined(scan: Scan, position: int) -> int | None:
-    """Return where the label is that is joined to the one at `position`."""
+def find_joined(scan: Scan, position: int, end: int) -> int | None:
+    """Return where the label is that is joined to the one at `position`, which is closed before `end`."""
     units = scan.units
-    end = close_label(units, position)
     if end >= units.size:
         return None
-    if _is_row(units, position, end):
+    if units.words[end] in ROUND_OPEN and _is_row(units, position, end):
         return end + 1
     is_wrapped = end > position + 1
     joined = _find_after_joint(scan, end, is_wrapped=is_wrapped)
     if joined is not None:
         return joined
-    begin = skip_remark(scan, end, str(units.labels[position]))
+    begin = skip_remark(scan, end, units.labels[position])
     return None if begin == end else _find_after_joint(scan, begin, is_wrapped=is_wrapped)
 
 
 def _find_after_joint(scan: Scan, at: int, *, is_wrapped: bool) -> int | None:
     """Return where the label is after the joint that stands here, if it is one more answer."""
     further = _skip_joint(scan.units, at)
-    joined = None if further is None else find_label(scan.units, further)
+    if further is None:
+        return None
+    joined = find_label(scan.units, further)
     if joined is None or not _is_another(scan, joined, is_direct=further == at + 1, is_wrapped=is_wrapped):
         return None
     return joined
@@ -436,13 +438,13 @@ def _find_after_joint(scan: Scan, at: int, *, is_wrapped: bool) -> int | None:
 
 def _is_row(units: Units, position: int, end: int) -> bool:
     """Say whether another label in brackets follows one in brackets: `(A) (B)`, not `(E) (i) and (iii)`."""
-    if end + 2 >= units.size or units.words[end] not in ROUND_OPEN or units.words[end - 1] not in ROUND_CLOSE:
+    if end + 2 >= units.size or units.words[end - 1] not in ROUND_CLOSE:
         return False
     is_alike = units.token(end + 1).isupper() == units.token(position).isupper()
     return is_alike and units.labels[end + 1] is not None and units.words[end + 2] in ROUND_CLOSE
 
 
-def skip_remark(scan: Scan, at: int, choice: str) -> int:
+def skip_remark(scan: Scan, at: int, choice: str | None) -> int:
     """Return the first unit after a remark in brackets or the option's own text; `at` if there is none."""
     units = scan.units
     if at >= units.size or not (units.words[at] in ROUND_OPEN or scan.texts.spelled):
@@ -498,7 +500,8 @@ def _skip_light(units: Units, at: int) -> int | None:
 def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool) -> bool:
     """Say whether a label after a joint is one more answer, and not the beginning of something else."""
     units = scan.units
-    if not stands(scan, position):
+    at = close_label(units, position)
+    if not stands(scan, position, at):
         following = units.words[position + 1 : position + 2]
         if is_direct and following and following[0] in _JOINING:
             return True
@@ -508,7 +511,6 @@ def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool)
         is_apart = is_letter and (units.gaps[position + 1] or not units.token(position + 1).isascii())
         is_joined = is_direct or bool(units.roles[position - 1] & (OR | AND))
         return bool(is_apart) and is_joined and not is_wrapped
-    at = close_label(units, position)
     if at < units.size and units.roles[at] & BE and units.words[at] not in PLURALS:
         further = units.roles[at] | (units.roles[at + 1] if at + 1 < units.size else 0)
         return not further & (NOT | WRONG)
@@ -562,16 +564,16 @@ def _read_names_at(scan: Scan, position: int) -> Named | None:
     units = scan.units
     if not begins_well(units, position):
         return None
-    last, named = position, {str(units.labels[position]): None}
+    last, end, choices = position, close_label(units, position), (str(units.labels[position]),)
     for _ in range(1, MANY):
-        further = find_joined(scan, last)
+        further = find_joined(scan, last, end)
         if further is None:
             break
-        last = further
-        named[str(units.labels[last])] = None
-    if not stands(scan, last):
+        last, end = further, close_label(units, further)
+        choices += (str(units.labels[last]),)
+    if not stands(scan, last, end):
         return None
-    choices, end = tuple(named), close_label(units, last)
+    choices = tuple(dict.fromkeys(choices)) if last > position else choices
     clashes = len(choices) == 1 and bool(scan.texts.spelled) and _clashes(scan, position, end, choices[0])
     return Named(choices, position, end, end > position + 1, clashes)
 

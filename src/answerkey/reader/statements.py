@@ -303,7 +303,7 @@ def _read_foreign(scan: Scan, at: int) -> Followed | None:
     if not scan.labels.resembles(units.token(position)):
         return None
     end = close_label(units, position)
-    return None if is_word(units, end) or not stands(scan, position) else Followed((), end)
+    return None if is_word(units, end) or not stands(scan, position, end) else Followed((), end)
 
 
 def _leads_to_label(scan: Scan, at: int) -> bool:

@@ -44,7 +44,7 @@ IF = 1 << 16
 SAYS = 1 << 17
 #: What comes replaces what was said; UNDO takes it back even if nothing comes.
 FIX = 1 << 18
-UNDO = 1 << 19
+UNDO = 1 << 30
 #: Words that may follow a label and cannot follow an article: `because`, `which`.
 AFTER = 1 << 20
 #: `to`, `for`, `of`: more words may stand between `answer` and `is`.
@@ -55,16 +55,16 @@ MATCH = 1 << 24
 NONE = 1 << 25
 YES = 1 << 26
 BUT = 1 << 27
-QUESTION = 1 << 28
+QUESTION = 1 << 33
 REFUSE = 1 << 29
 #: `my`, `final`, `only`: makes an option word a cue (`my choice is`).
-OWN = 1 << 30
+OWN = 1 << 28
 #: A correction that names no new answer itself: `that is wrong`.
 MUTE = 1 << 31
 #: Endings that touch a label: `나입니다`, `B'dir`.
 ENDING = 1 << 32
 #: `that`, `dass`: what follows depends on the clause before.
-THAT = 1 << 33
+THAT = 1 << 19
 
 ROLES: dict[str, int] = {
     name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)

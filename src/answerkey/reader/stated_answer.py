@@ -14,6 +14,7 @@ from answerkey.reader.candidates import (
     Scan,
     find_label,
     is_end,
+    is_plain,
     is_word,
     read_names,
     read_texts,
@@ -66,6 +67,7 @@ from answerkey.reader.units import (
     OPTION,
     OR,
     OWN,
+    PICK,
     PREP,
     QUESTION,
     QUESTION_MARKS,
@@ -1089,7 +1091,7 @@ def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
 def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
     """Return everything that the text states or excludes."""
     units, findings = scan.units, Findings()
-    if len(lines) > 1:
+    if len(lines) > 1 and scan.texts.spelled:
         findings.echoed.update(list_echoes(scan, lines))
     echoed, roles, labels = findings.echoed, units.roles, units.labels
     marked = [at for at in units.marked if roles[at] & CUES or labels[at] is not None]
@@ -1098,7 +1100,7 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     for at in marked:
         if at in echoed:
             continue
-        if roles[at] & CUES:
+        if roles[at] & CUES and not (roles[at + 1 : at + 2] == [0] and _leads_nowhere(scan, at)):
             read_cue(scan, at, findings)
         if labels[at] is not None:
             read_subject(scan, at, findings)
@@ -1113,6 +1115,11 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     read_lines(scan, lines, lists, findings)
     read_text_lines(scan, lines, findings)
     return findings
+
+
+def _leads_nowhere(scan: Scan, cue: int) -> bool:
+    """Say whether a word that plays no part follows a cue: only what is chosen may stand before it."""
+    return not scan.units.roles[cue] & PICK and is_plain(scan, cue + 1)
 
 
 #: `Option B. The others are wrong.`
@@ -1285,6 +1292,8 @@ def _is_taken_back(units: Units, stated: Statement) -> bool:
         roles & UNDO for roles in units.roles[max(end, units.size - _LAST_WORDS) :]
     ):
         return True
+    if not units.played & (MUTE | NOT | FIX):
+        return False
     sentences, has_fix = 0, False
     for at in range(end, min(end + _LAST_WORDS, units.size)):
         roles = units.roles[at]

@@ -175,15 +175,21 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
 
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
     """
+    if is_plain(scan, at):
+        return None
     units, way = scan.units, _Way(is_linked, may_pause, is_linked)
+    words, roles, labels = units.words, units.roles, units.labels
+    may_begin = bool(scan.texts.spelled) or not units.text.isascii()
     end = min(at + REACH, units.size)
     while at < end:
-        if is_plain(scan, at):
+        word = words[at]
+        if not roles[at] and labels[at] is None and is_plain(scan, at):
             return None
-        if units.words[at] == _STRUCK:
+        if word == _STRUCK:
             at = _skip_struck(units, at)
             continue
-        found = _read_here(scan, at, has_link=way.has_link)
+        is_name = may_begin or labels[at] is not None or word in OPEN or bool(roles[at] & NONE)
+        found = _read_here(scan, at, has_link=way.has_link) if is_name or word.isalnum() else None
         if found is not None:
             if way.has_paused and not way.has_link:
                 return None
@@ -243,7 +249,7 @@ def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     units = scan.units
     is_name = units.labels[at] is not None or units.words[at] in OPEN
     names = read_names(scan, at) if is_name else None
-    text = scan.texts.find(units, at)
+    text = scan.texts.find(units, at) if scan.texts.spelled else None
     if (
         text is not None
         and names is None
@@ -401,10 +407,10 @@ def look_back(at: int) -> range:
 
 def skip_back(units: Units, at: int, roles: int) -> int:
     """Return the nearest unit before `at` that does not play one of these roles; -1 at the beginning."""
-    for before in look_back(at):
-        if not units.roles[before] & roles:
-            return before
-    return max(at - 1 - BEFORE, -1)
+    before, last = at - 1, max(at - 1 - BEFORE, -1)
+    while before > last and units.roles[before] & roles:
+        before -= 1
+    return before
 
 
 #: `W\u00e4re die L\u00f6sung verd\u00fcnnt, m\u00fcsste man D ankreuzen.`
@@ -422,6 +428,8 @@ def read_context(units: Units, at: int) -> Context:
     in_brackets = False
     for before in range(at - 1, begin - 1, -1):
         word, roles = units.words[before], units.roles[before]
+        if not roles and word.isalpha():
+            continue
         if word in ROUND_CLOSE and before < at - 1:
             in_brackets = not ROUND_OPEN.isdisjoint(units.words[begin:before])
         if in_brackets:
@@ -611,10 +619,11 @@ def _note(
 
 def _is_conditional(units: Units, at: int, end: int) -> bool:
     """Say whether the verb is one of conditions and one stands before: `si l'on suit Kelsen, ce serait B`."""
+    if not units.played & IF:
+        return False
     # `wäre die Antwort B`, not `I would choose B`.
     begin = max(skip_back(units, at, FILL), 0) if units.roles[at] & ANSWER else at
-    near = range(begin, end) if units.played & IF else ()
-    if not any(units.token(one).lower().endswith(_UNREAL) for one in near):
+    if not any(units.token(one).lower().endswith(_UNREAL) for one in range(begin, end)):
         return False
     for before in range(at - 1, max(at - SENTENCE, -1), -1):
         if units.words[before] in _SENTENCE_ENDS and units.words[before] != ";":
@@ -818,6 +827,7 @@ _LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
 _SMALL = frozenset("ai")
 _FREE = STOPS | COMMAS | COLONS | DASHES | CLOSE
 _VERDICT_ENDS = STOPS | CLOSE | {BREAK}
+_IN_VERDICT = DASHES | WRAPPING
 
 
 @dataclass(slots=True)
@@ -922,8 +932,10 @@ def _read_verdict(scan: Scan, names: Named | Followed, *, has_verb: bool = False
     """Return what the words after the labels say of them, None if they say something else."""
     units = scan.units
     at = skip_remark(scan, names.end, names.choices[0]) if len(names.choices) == 1 else names.end
-    verdict = _Verdict(has_verb)
     end = min(at + _VERDICT_REACH, units.size)
+    if not has_verb and (at >= end or not (units.roles[at] or units.words[at] in _IN_VERDICT)):
+        return None
+    verdict = _Verdict(has_verb)
     if at < end and units.roles[at] & BE and units.roles[at] & IT and _is_followed(units, at):
         verdict.is_answer = True  # `B it is.`
     while at < end and _add_to_verdict(units, at, verdict):

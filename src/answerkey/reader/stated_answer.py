@@ -200,7 +200,9 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
         return plain
     if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
         return plain
-    if any(roles & NOT_AFTER for roles in units.roles[names.end : min(names.end + 3, end)]):
+    if units.played & NOT_AFTER and any(
+        roles & NOT_AFTER for roles in units.roles[names.end : min(names.end + 3, end)]
+    ):
         return plain
     is_cell = "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
     is_echo = _is_echo(scan, names, end)
@@ -415,7 +417,7 @@ def read_lines(
     units = scan.units
     if CHECKED in units.known or _TICK in units.known:
         _read_checked(scan, lines, findings)
-    if not lists and all(line.names is None for line in lines):
+    if not lists and not [line for line in lines if line.names]:
         return
     _read_bare(scan, lines, lists, findings)
     inline = [item for items in lists for item in items if item.is_inline]
@@ -983,7 +985,7 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
 
 def _is_contradicted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:
     """Say whether another choice is called right: `Answer: C … so A is correct`; in a short text, before."""
-    return any(
+    return len(statements) > 1 and any(
         one.part == "named_right"
         and "true" not in units.words[one.begin : one.end]
         and not is_word(units, one.end)
@@ -1143,7 +1145,7 @@ _OTHERS = frozenset(
 def _read_opening(scan: Scan, findings: Findings) -> None:
     """Note an option that is all of the first sentence, if the next is about the others."""
     units = scan.units
-    is_option = any(roles & OPTION and not roles & MAYBE for roles in units.roles[:1])
+    is_option = units.size > 0 and units.roles[0] & (OPTION | MAYBE) == OPTION
     names = read_names(scan, 1) if is_option and not findings.statements else None
     if names is None or STOPS.isdisjoint(units.words[names.end : names.end + 1]):
         return
@@ -1338,12 +1340,12 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
     if options and ("<" in text or "\\" in text):
         options = _simplify_options(tuple(options))
     # What the first part states that states anything; what follows is another turn.
-    reading = Reading(reason=NOTHING)
+    reading = None
     for begin, end in parts:
         reading = _read_part(simplify(text[begin:end]), labels, options, begin)
         if reading.reason != NOTHING:
             break
-    return reading
+    return reading or Reading(reason=NOTHING)
 
 
 @lru_cache(maxsize=4096)

@@ -582,6 +582,8 @@ def _read_noun(scan: Scan, at: int, findings: Findings) -> None:
 
 def _weigh(units: Units, at: int) -> Weight:
     """Return the weight of a cue: `the closest answer`, `my guess` and `answers` say less."""
+    if not units.played & (THINK | MAYBE):
+        return Weight.DEFINITE
     before = skip_back(units, at, FILL | RIGHT | OWN)
     roles = any(one & (THINK | MAYBE) for one in units.roles[before + 1 : at + 1])
     return Weight.TENTATIVE if roles else Weight.DEFINITE
@@ -871,15 +873,17 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
         return
     if is_inverted and (_asks(units, begin - 1, verdict.end) or not verdict.is_full):
         return
-    if any(roles & IF and not roles & AFTER for roles in units.roles[verdict.end : verdict.end + 1]):
+    after = verdict.end
+    if after < units.size and units.roles[after] & (IF | AFTER) == IF:
         return  # `D would be correct if`
-    is_unreal = any(units.token(one).lower().startswith(_UNREAL) for one in range(names.end, verdict.end))
-    if is_unreal and not _UNDER.isdisjoint(units.words[verdict.end : verdict.end + 1]):
-        return  # `C would be right on the Moon`
+    if after < units.size and units.words[after] in _UNDER:
+        words = (units.token(one).lower() for one in range(names.end, after))
+        if any(word.startswith(_UNREAL) for word in words):
+            return  # `C would be right on the Moon`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
         return
-    if not QUESTION_MARKS.isdisjoint(units.words[verdict.end : verdict.end + 1]):
+    if after < units.size and units.words[after] in QUESTION_MARKS:
         return
     if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)

@@ -385,7 +385,7 @@ def _find_choice(labels: Labels, token: str, word: str) -> str | None:
 BREAK = "\n"
 
 #: Breaks that are not written as `BREAK`. Every 64th character is enough to see where a long blank may be.
-_OTHER_BREAKS = LINE_BREAKS[1:]
+_OTHER_BREAKS = frozenset({*LINE_BREAKS[1:], "\r\n"})
 _LONG_BLANK = re.compile(f"{_BLANK}{{{_MOST_BLANKS // 64}}}")
 
 
@@ -455,14 +455,16 @@ def split_units(text: str, labels: Labels) -> Units:
             word = normalize_word(token)
             odd[token] = word, _find_entry(labels, token, word)
         raw[at], entries[at] = odd[token]
-    if any(map(text.__contains__, _OTHER_BREAKS)) or _LONG_BLANK.search(text[::64]):
+    known = set(raw)
+    if not _OTHER_BREAKS.isdisjoint(known) or (len(text) > _MOST_BLANKS and _LONG_BLANK.search(text[::64])):
         for at, word in enumerate(raw):
             if word[0] in LINE_BREAKS:
                 raw[at], entries[at] = BREAK, _NO_ENTRY
+        known = set(raw)
     size = len(raw)
     roles = [0] * size
     names: list[str | None] = [None] * size
-    units = Units(text, pieces, raw, set(raw), range(size + 1), gaps, raw, roles, names, [], [], [], size)
+    units = Units(text, pieces, raw, known, range(size + 1), gaps, raw, roles, names, [], [], [], size)
     phrases = _read_entries(units, entries)
     if phrases:
         _join_phrases(units, phrases)

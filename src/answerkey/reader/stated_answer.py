@@ -751,6 +751,8 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
     """
     if not scan.texts.spelled:
         return
+    if len(lines) > _LISTED and not (_read_text_line(scan, lines[0]) or _read_text_line(scan, lines[-1])):
+        return
     found = [
         (line, one)
         for line in lines

@@ -305,7 +305,7 @@ def is_plain(scan: Scan, at: int) -> bool:
     if at >= units.size or units.roles[at] or units.labels[at] is not None:
         return False
     is_long = units.words[at][0].isalnum() and len(units.token(at)) > 1
-    return is_long and scan.texts.find(units, at) is None
+    return is_long and not (scan.texts.spelled and scan.texts.find(units, at))
 
 
 def is_end(units: Units, at: int) -> bool:
@@ -450,7 +450,7 @@ def skip_remark(scan: Scan, at: int, choice: str | None) -> int:
     if at >= units.size or not (units.words[at] in ROUND_OPEN or scan.texts.spelled):
         return at
     begin = at + 1 if units.words[at] in LABEL_MARKS else at
-    while begin < min(at + WRAPS, units.size) and units.words[begin] in OPEN:
+    while begin < units.size and units.words[begin] in OPEN and begin < at + WRAPS:
         begin += 1
     text = scan.texts.find(units, begin)
     if text is not None and text.choice == choice:

@@ -421,7 +421,7 @@ def read_lines(
         return
     _read_bare(scan, lines, lists, findings)
     inline = [item for items in lists for item in items if item.is_inline]
-    hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in inline}
+    hosts = inline and {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in inline}
     judged = [
         line
         for place, line in enumerate(lines)
@@ -1104,7 +1104,8 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     for at in marked:
         if at in echoed:
             continue
-        if roles[at] & CUES and not (roles[at + 1 : at + 2] == [0] and _leads_nowhere(scan, at)):
+        is_last = at + 1 == units.size
+        if roles[at] & CUES and (is_last or roles[at + 1] or not _leads_nowhere(scan, at)):
             read_cue(scan, at, findings)
         if labels[at] is not None:
             read_subject(scan, at, findings)
@@ -1160,7 +1161,8 @@ def _read_opening(scan: Scan, findings: Findings) -> None:
 def read_last(scan: Scan, findings: Findings) -> None:
     """Note a label with which the text ends, after a colon, an arrow or a word for option: `…: option C.`."""
     units, last = scan.units, scan.units.size - 1
-    while last >= max(units.size - WRAPS, 0) and units.words[last] in _ENDINGS:
+    first = max(units.size - WRAPS, 0)
+    while last >= first and units.words[last] in _ENDINGS:
         last -= 1
     if last < 0 or units.labels[last] is None or not QUESTION_MARKS.isdisjoint(units.words[last:]):
         return

@@ -751,12 +751,12 @@ def _follow_hint(scan: Scan, at: int) -> Followed | None:
     """Return what `it is`, `so`, `that leaves` and `matches option` lead to, if the clause ends there."""
     units, roles = scan.units, scan.units.roles[at]
     begin = at + 1
+    if roles & (IT | BE) == IT and (begin >= units.size or not units.roles[begin] & BE):
+        return None
     before = units.words[at - 1] if at > 1 and not units.roles[at - 1] else ""
     if roles & IT and before.endswith("s") and before not in _MEANS and is_word(units, at - 2):
         return None  # `my roommate swears it is A`
-    if roles & IT and not roles & BE:
-        if begin >= units.size or not units.roles[begin] & BE:
-            return None
+    if roles & (IT | BE) == IT:
         begin += 0 if units.roles[begin] & NOT else 1
     while roles & FIX and begin < min(at + _BACK, units.size) and units.words[begin] in STOPS:
         begin += 1
@@ -865,11 +865,11 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
     units = scan.units
     begin = _find_begin(units, at)
     names = None if begin is None else read_names(scan, at)
-    is_inverted = begin is not None and begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
-    verdict = None if names is None else _read_verdict(scan, names, has_verb=is_inverted)
-    if begin is None or names is None or verdict is None:
+    if begin is None or names is None:
         return
-    if _is_exception(units, names.end, verdict.end):
+    is_inverted = begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
+    verdict = _read_verdict(scan, names, has_verb=is_inverted)
+    if verdict is None or _is_exception(units, names.end, verdict.end):
         return
     if is_inverted and (_asks(units, begin - 1, verdict.end) or not verdict.is_full):
         return
@@ -908,6 +908,8 @@ def _find_begin(units: Units, at: int) -> int | None:
     while before >= 0 and units.words[before] in OPEN and before >= at - WRAPS:
         before -= 1
     roles = units.roles[before] if before >= 0 else 0
+    if before >= 0 and not roles and units.words[before].isalpha():
+        return None
     if before == at - 1 and units.words[at] in _SMALL and not roles & OPTION:
         # An article has no verb after it: `a is the best option`.
         written = units.token(at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import compress
 
@@ -147,6 +147,9 @@ class Line:
     is_maybe: bool = False
     sign: str = ""
     is_inline: bool = False
+    #: What `judge` says of it, if it was asked before.
+    verdict: bool | None = field(default=None, compare=False)
+    is_judged: bool = field(default=False, compare=False)
 
 
 def split_lines(scan: Scan) -> list[Line]:
@@ -599,6 +602,15 @@ def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
 
     The text of an option is no verdict on it: `B. False`. `is_alone`: there is no list.
     """
+    if is_alone or not line.is_judged:
+        verdict = _judge(scan, line, is_alone=is_alone)
+        if is_alone:
+            return verdict
+        line.verdict, line.is_judged = verdict, True
+    return line.verdict
+
+
+def _judge(scan: Scan, line: Line, *, is_alone: bool) -> bool | None:
     if line.sign:
         return line.sign not in _NEGATIVE_SIGNS
     units, names = scan.units, line.names or Named((), line.begin, line.begin)

@@ -304,7 +304,8 @@ def is_plain(scan: Scan, at: int) -> bool:
     units = scan.units
     if at >= units.size or units.roles[at] or units.labels[at] is not None:
         return False
-    is_long = units.words[at][0].isalnum() and len(units.token(at)) > 1
+    word = units.words[at] if units.text.isascii() else units.token(at)
+    is_long = len(word) > 1 and units.words[at][0].isalnum()
     return is_long and not (scan.texts.spelled and scan.texts.find(units, at))
 
 

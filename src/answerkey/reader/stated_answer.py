@@ -147,9 +147,8 @@ class Line:
     is_maybe: bool = False
     sign: str = ""
     is_inline: bool = False
-    #: What `judge` says of it, if it was asked before.
-    verdict: bool | None = field(default=None, compare=False)
-    is_judged: bool = field(default=False, compare=False)
+    #: What `judge` said of it, if it was asked before.
+    verdict: tuple[bool | None, ...] = field(default=(), compare=False)
 
 
 def split_lines(scan: Scan) -> list[Line]:
@@ -602,12 +601,10 @@ def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
 
     The text of an option is no verdict on it: `B. False`. `is_alone`: there is no list.
     """
-    if is_alone or not line.is_judged:
-        verdict = _judge(scan, line, is_alone=is_alone)
-        if is_alone:
-            return verdict
-        line.verdict, line.is_judged = verdict, True
-    return line.verdict
+    if is_alone:
+        return _judge(scan, line, is_alone=True)
+    line.verdict = line.verdict or (_judge(scan, line, is_alone=False),)
+    return line.verdict[0]
 
 
 def _judge(scan: Scan, line: Line, *, is_alone: bool) -> bool | None:

@@ -175,8 +175,6 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
 
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
     """
-    if is_plain(scan, at):
-        return None
     units, way = scan.units, _Way(is_linked, may_pause, is_linked)
     words, roles, labels = units.words, units.roles, units.labels
     may_begin = bool(scan.texts.spelled) or not units.text.isascii()

@@ -96,10 +96,8 @@ class OptionTexts:
             return None
         raw, begin = units.raw, units.places[at]
         first = raw[begin]
-        entries = spelled.get(first)
-        if entries is None and (first.isascii() or (entries := _find_other(spelled, first)) is None):
-            return None
-        if first[0].isdecimal() and _is_inside_number(units, at):
+        entries = spelled.get(first) or (None if first.isascii() else _find_other(spelled, first))
+        if entries is None or (first[0].isdecimal() and _is_inside_number(units, at)):
             return None
         best: tuple[int, str | None] = 0, None
         for words, choice in entries:
@@ -429,9 +427,7 @@ def find_joined(scan: Scan, position: int, end: int) -> int | None:
 def _find_after_joint(scan: Scan, at: int, *, is_wrapped: bool) -> int | None:
     """Return where the label is after the joint that stands here, if it is one more answer."""
     further = _skip_joint(scan.units, at)
-    if further is None:
-        return None
-    joined = find_label(scan.units, further)
+    joined = None if further is None else find_label(scan.units, further)
     if joined is None or not _is_another(scan, joined, is_direct=further == at + 1, is_wrapped=is_wrapped):
         return None
     return joined
@@ -565,16 +561,16 @@ def _read_names_at(scan: Scan, position: int) -> Named | None:
     units = scan.units
     if not begins_well(units, position):
         return None
-    last, end, choices = position, close_label(units, position), (str(units.labels[position]),)
+    last, end, named = position, close_label(units, position), [str(units.labels[position])]
     for _ in range(1, MANY):
         further = find_joined(scan, last, end)
         if further is None:
             break
         last, end = further, close_label(units, further)
-        choices += (str(units.labels[last]),)
+        named.append(str(units.labels[last]))
     if not stands(scan, last, end):
         return None
-    choices = tuple(dict.fromkeys(choices)) if last > position else choices
+    choices = tuple(dict.fromkeys(named))
     clashes = len(choices) == 1 and bool(scan.texts.spelled) and _clashes(scan, position, end, choices[0])
     return Named(choices, position, end, end > position + 1, clashes)
 

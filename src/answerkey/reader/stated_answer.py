@@ -14,7 +14,6 @@ from answerkey.reader.candidates import (
     Scan,
     find_label,
     is_end,
-    is_plain,
     is_word,
     read_names,
     read_texts,
@@ -67,7 +66,6 @@ from answerkey.reader.units import (
     OPTION,
     OR,
     OWN,
-    PICK,
     PREP,
     QUESTION,
     QUESTION_MARKS,
@@ -202,9 +200,8 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
         return plain
     if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
         return plain
-    if units.played & NOT_AFTER and any(
-        roles & NOT_AFTER for roles in units.roles[names.end : min(names.end + 3, end)]
-    ):
+    after = units.roles[names.end : min(names.end + 3, end)] if units.played & NOT_AFTER else ()
+    if any(roles & NOT_AFTER for roles in after):
         return plain
     is_cell = "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
     is_echo = _is_echo(scan, names, end)
@@ -423,7 +420,7 @@ def read_lines(
         return
     _read_bare(scan, lines, lists, findings)
     inline = [item for items in lists for item in items if item.is_inline]
-    hosts = inline and {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in inline}
+    hosts = {bisect_right(lines, item.begin, key=lambda line: line.begin) - 1 for item in inline}
     judged = [
         line
         for place, line in enumerate(lines)
@@ -1113,8 +1110,7 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     for at in marked:
         if at in echoed:
             continue
-        is_last = at + 1 == units.size
-        if roles[at] & CUES and (is_last or roles[at + 1] or not _leads_nowhere(scan, at)):
+        if roles[at] & CUES:
             read_cue(scan, at, findings)
         if labels[at] is not None:
             read_subject(scan, at, findings)
@@ -1129,11 +1125,6 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     read_lines(scan, lines, lists, findings)
     read_text_lines(scan, lines, findings)
     return findings
-
-
-def _leads_nowhere(scan: Scan, cue: int) -> bool:
-    """Say whether a word that plays no part follows a cue: only what is chosen may stand before it."""
-    return not scan.units.roles[cue] & PICK and is_plain(scan, cue + 1)
 
 
 #: `Option B. The others are wrong.`
@@ -1170,8 +1161,7 @@ def _read_opening(scan: Scan, findings: Findings) -> None:
 def read_last(scan: Scan, findings: Findings) -> None:
     """Note a label with which the text ends, after a colon, an arrow or a word for option: `…: option C.`."""
     units, last = scan.units, scan.units.size - 1
-    first = max(units.size - WRAPS, 0)
-    while last >= first and units.words[last] in _ENDINGS:
+    while last >= max(units.size - WRAPS, 0) and units.words[last] in _ENDINGS:
         last -= 1
     if last < 0 or units.labels[last] is None or not QUESTION_MARKS.isdisjoint(units.words[last:]):
         return
@@ -1307,10 +1297,9 @@ def _is_taken_back(units: Units, stated: Statement) -> bool:
         roles & UNDO for roles in units.roles[max(end, units.size - _LAST_WORDS) :]
     ):
         return True
-    if not units.played & (MUTE | NOT | FIX):
-        return False
     sentences, has_fix = 0, False
-    for at in range(end, min(end + _LAST_WORDS, units.size)):
+    near = range(end, min(end + _LAST_WORDS, units.size))
+    for at in near if units.played & (MUTE | NOT | FIX) else ():
         roles = units.roles[at]
         if roles & MUTE and sentences <= 1:
             return at + 1 >= units.size or not units.roles[at + 1] & (AFTER | PREP)

@@ -176,18 +176,17 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
     """
     units, way = scan.units, _Way(is_linked, may_pause, is_linked)
-    words, roles, labels = units.words, units.roles, units.labels
     may_begin = bool(scan.texts.spelled) or not units.text.isascii()
     end = min(at + REACH, units.size)
     while at < end:
-        word = words[at]
-        if not roles[at] and labels[at] is None and is_plain(scan, at):
+        word, roles, label = units.words[at], units.roles[at], units.labels[at]
+        if not roles and label is None and is_plain(scan, at):
             return None
         if word == _STRUCK:
             at = _skip_struck(units, at)
             continue
-        is_name = may_begin or labels[at] is not None or word in OPEN or bool(roles[at] & NONE)
-        found = _read_here(scan, at, has_link=way.has_link) if is_name or word.isalnum() else None
+        is_name = may_begin or label is not None or word in OPEN or roles & NONE or word.isalnum()
+        found = _read_here(scan, at, has_link=way.has_link) if is_name else None
         if found is not None:
             if way.has_paused and not way.has_link:
                 return None
@@ -398,11 +397,6 @@ class Context(IntEnum):
     HYPOTHETICAL = 2
 
 
-def look_back(at: int) -> range:
-    """Return the units before `at` that may affect it, the nearest first."""
-    return range(at - 1, max(at - 1 - BEFORE, -1), -1)
-
-
 def skip_back(units: Units, at: int, roles: int) -> int:
     """Return the nearest unit before `at` that does not play one of these roles; -1 at the beginning."""
     before, last = at - 1, max(at - 1 - BEFORE, -1)
@@ -508,7 +502,7 @@ def _asks(units: Units, begin: int, at: int) -> bool:
 
 def starts_line(units: Units, at: int) -> bool:
     """Say whether nothing but marks, emphasis and light words stands before the unit on its line."""
-    for before in look_back(at):
+    for before in range(at - 1, max(at - 1 - BEFORE, -1), -1):
         if units.words[before] == BREAK:
             return True
         if is_word(units, before) and not units.roles[before] & (FILL | OWN | RIGHT):
@@ -531,6 +525,8 @@ _CLAUSE_ENDS = STOPS | COMMAS | CLOSE | DASHES
 def read_cue(scan: Scan, at: int, findings: Findings) -> None:
     """Note what the cue at `at` states or excludes."""
     roles = scan.units.roles[at]
+    if not roles & PICK and is_plain(scan, at + 1):
+        return  # a plain word leads nowhere
     if roles & (ANSWER | OPTION | RIGHT):
         _read_noun(scan, at, findings)
     if roles & PICK:
@@ -580,8 +576,6 @@ def _read_noun(scan: Scan, at: int, findings: Findings) -> None:
 
 def _weigh(units: Units, at: int) -> Weight:
     """Return the weight of a cue: `the closest answer`, `my guess` and `answers` say less."""
-    if not units.played & (THINK | MAYBE):
-        return Weight.DEFINITE
     before = skip_back(units, at, FILL | RIGHT | OWN)
     roles = any(one & (THINK | MAYBE) for one in units.roles[before + 1 : at + 1])
     return Weight.TENTATIVE if roles else Weight.DEFINITE
@@ -960,7 +954,6 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     elif roles & (RIGHT | WRONG | ANSWER) or is_chosen:
         if _goes_on(units, at):
             return False
-        verdict.has_verb = verdict.has_verb or bool(roles & BE)
         verdict.has_verb = verdict.has_verb or bool(roles & BE)
         verdict.is_right = verdict.is_right or bool(roles & RIGHT)
         verdict.is_wrong = verdict.is_wrong or bool(roles & WRONG)

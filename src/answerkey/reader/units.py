@@ -275,7 +275,6 @@ _DECORATION = "().\ufe0e\ufe0f\u20e3"
 _BOXED_LETTERS = {
     first + place: chr(ord("A") + place) for first in (0x1F150, 0x1F170, 0x1F1E6) for place in range(26)
 }
-_FIRST_BOXED = "\U0001f150"
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +330,7 @@ def _strip_label(token: str) -> str:
     bare = token.strip(_DECORATION) or token
     if bare.isascii():
         return bare
-    bare = bare.translate(_BOXED_LETTERS) if max(bare) >= _FIRST_BOXED else bare
+    bare = bare.translate(_BOXED_LETTERS)
     if not any(map(str.isdecimal, bare)):
         return bare
     return "".join(str(unicodedata.decimal(one)) if one.isdecimal() else one for one in bare)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -80,14 +80,12 @@ class FoundText:
     end: int
 
 
+@dataclass(slots=True)
 class OptionTexts:
-    """The options that may occur in a text: `spelled` has their words, by the first of them."""
+    """All options, and those that may occur in a text: `spelled` has their words, by the first of them."""
 
-    __slots__ = ("options", "spelled")
-
-    def __init__(self, options: tuple[str, ...], spelled: dict[str, list[_Entry]]) -> None:
-        """Hold all options, and those that may occur."""
-        self.options, self.spelled = options, spelled
+    options: tuple[str, ...]
+    spelled: dict[str, list[_Entry]]
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
@@ -105,14 +103,6 @@ class OptionTexts:
             if end > best[0]:
                 best = end, choice
         return FoundText(best[1], bisect_left(units.places, best[0])) if best[0] else None
-
-    def list_begins(self, units: Units, begin: int, end: int) -> Iterator[int]:
-        """Yield the units at which an option text may begin."""
-        spelled = self.spelled
-        for at in range(begin, min(end, units.size)):
-            first = units.raw[units.places[at]]
-            if first in spelled or not first.isascii():
-                yield at
 
     def find_before(self, units: Units, at: int) -> tuple[str | None, int] | None:
         """Return the choice of the option text that ends before the unit at `at`, and where it begins."""

@@ -841,9 +841,11 @@ def _find_texts(scan: Scan, begin: int, limit: int) -> Iterator[Statement]:
 
     A text that is also the label of another choice clashes.
     """
-    labels, end = scan.units.labels, 0
-    for at in scan.texts.list_begins(scan.units, begin, limit):
-        text = None if at < end else scan.texts.find(scan.units, at)
+    units, labels, end = scan.units, scan.units.labels, 0
+    for at in range(begin, min(limit, units.size)):
+        first = units.raw[units.places[at]]
+        may_begin = at >= end and (first in scan.texts.spelled or not first.isascii())
+        text = scan.texts.find(units, at) if may_begin else None
         if text is None or text.end <= at:
             continue
         choices: tuple[str, ...] = ()

@@ -247,12 +247,8 @@ def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     is_name = units.labels[at] is not None or units.words[at] in OPEN
     names = read_names(scan, at) if is_name else None
     text = scan.texts.find(units, at) if scan.texts.spelled else None
-    if (
-        text is not None
-        and names is None
-        and text.end == at + 1
-        and units.labels[at] not in {None, text.choice}
-    ):
+    is_label = text is not None and text.end == at + 1 and units.labels[at] not in {None, text.choice}
+    if is_label and names is None:
         return None
     if text is not None and names is not None and text.end < names.end + (len(names.choices) == 1):
         text = None
@@ -865,17 +861,14 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
         return
     if is_inverted and (_asks(units, begin - 1, verdict.end) or not verdict.is_full):
         return
-    after = verdict.end
-    if after < units.size and units.roles[after] & (IF | AFTER) == IF:
+    end = verdict.end
+    roles, after = (units.roles[end], units.words[end]) if end < units.size else (0, "")
+    if roles & (IF | AFTER) == IF or after in QUESTION_MARKS:
         return  # `D would be correct if`
-    if after < units.size and units.words[after] in _UNDER:
-        words = (units.token(one).lower() for one in range(names.end, after))
-        if any(word.startswith(_UNREAL) for word in words):
-            return  # `C would be right on the Moon`
+    if after in _UNDER and any(units.token(one).lower().startswith(_UNREAL) for one in range(names.end, end)):
+        return  # `C would be right on the Moon`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
-        return
-    if after < units.size and units.words[after] in QUESTION_MARKS:
         return
     if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)

@@ -300,9 +300,7 @@ class Labels:
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind that is not among the choices: `E`."""
-        if len(token) != 1 or not token.isalnum():
-            return False
-        return _find_kind(token) in self.kinds
+        return len(token) == 1 and token.isalnum() and _find_kind(token) in self.kinds
 
 
 @lru_cache(maxsize=256)
@@ -499,14 +497,11 @@ def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int,
         if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
             last, found = _find_phrase(raw, at + 1, branch)
             # `é A` is no phrase with an article.
-            if found and not (_names_choice(entries[last - 1]) and units.token(last - 1).isupper()):
-                end = last
-                marked.append(unit)
-                roles[unit] = found
-                played |= found
+            is_label = (entries[last - 1] or _NO_ENTRY)[2] is not None
+            if found and not (is_label and units.token(last - 1).isupper()):
+                end, role, name = last, found, None
                 phrases.append((at, end))
                 hidden += end - at - 1
-                continue
         elif name is None and not role and branch is None:
             units.breaks.append(unit)
             continue
@@ -518,10 +513,6 @@ def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int,
             units.named.append(unit)
     units.played = played
     return phrases
-
-
-def _names_choice(entry: _Entry | None) -> bool:
-    return entry is not None and entry[2] is not None
 
 
 def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[int, int]:
@@ -538,20 +529,17 @@ def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[i
 
 def _join_phrases(units: Units, phrases: list[tuple[int, int]]) -> None:
     """Keep the first token of each phrase, and drop its others."""
-    raw, spaces = units.raw, units.gaps
+    raw, spaces, done = units.raw, units.gaps, 0
     words: list[str] = []
     gaps: list[str] = []
     places: list[int] = []
-    done = 0
-    for begin, end in phrases:
+    for begin, end in (*phrases, (units.size, units.size)):
         words += raw[done:begin]
         words.append("")
         gaps += spaces[done : begin + 1]
         places += range(done, begin + 1)
         done = end
-    words += raw[done:]
-    gaps += spaces[done:]
-    places += range(done, len(raw) + 1)
+    words.pop()
     size = units.size = len(words)
     units.words, units.gaps, units.places = words, gaps, places
     del units.roles[size:], units.labels[size:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -81,14 +81,12 @@ class FoundText:
     end: int
 
 
+@dataclass(slots=True)
 class OptionTexts:
-    """The options that may occur in a text: `spelled` has their words, by the first of them."""
+    """All options, and those that may occur in a text: `spelled` has their words, by the first of them."""
 
-    __slots__ = ("options", "spelled")
-
-    def __init__(self, options: tuple[str, ...], spelled: dict[str, list[_Entry]]) -> None:
-        """Hold all options, and those that may occur."""
-        self.options, self.spelled = options, spelled
+    options: tuple[str, ...]
+    spelled: dict[str, list[_Entry]]
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
@@ -106,14 +104,6 @@ class OptionTexts:
             if end > best[0]:
                 best = end, choice
         return FoundText(best[1], bisect_left(units.places, best[0])) if best[0] else None
-
-    def list_begins(self, units: Units, begin: int, end: int) -> Iterator[int]:
-        """Yield the units at which an option text may begin."""
-        spelled = self.spelled
-        for at in range(begin, min(end, units.size)):
-            first = units.raw[units.places[at]]
-            if first in spelled or not first.isascii():
-                yield at
 
     def find_before(self, units: Units, at: int) -> tuple[str | None, int] | None:
         """Return the choice of the option text that ends before the unit at `at`, and where it begins."""
@@ -287,15 +277,15 @@ def find_label(units: Units, at: int) -> int | None:
 
 def close_label(units: Units, position: int) -> int:
     """Return the first unit after a label and what closes its wrapping."""
-    at, end = position + 1, min(position + WRAPS, units.size)
-    while at < end and units.words[at] in CLOSE and not units.gaps[at]:
+    at, words = position + 1, units.words
+    while at < len(words) and words[at] in CLOSE and not units.gaps[at] and at < position + WRAPS:
         at += 1
     return at
 
 
 def is_word(units: Units, at: int) -> bool:
     """Say whether the unit is a word, a number or a phrase."""
-    return at < units.size and (not units.words[at] or units.words[at][0].isalnum())
+    return at < units.size and (not (word := units.words[at]) or word[0].isalnum())
 
 
 def is_plain(scan: Scan, at: int) -> bool:
@@ -303,8 +293,9 @@ def is_plain(scan: Scan, at: int) -> bool:
     units = scan.units
     if at >= units.size or units.roles[at] or units.labels[at] is not None:
         return False
-    is_long = units.words[at][0].isalnum() and len(units.token(at)) > 1
-    return is_long and scan.texts.find(units, at) is None
+    word = units.words[at] if units.text.isascii() else units.token(at)
+    is_long = len(word) > 1 and units.words[at][0].isalnum()
+    return is_long and not (scan.texts.spelled and scan.texts.find(units, at))
 
 
 def is_end(units: Units, at: int) -> bool:
@@ -328,11 +319,10 @@ def begins_well(units: Units, position: int) -> bool:
     return not (before == "$" and token.isdecimal() and "$" not in units.words[position + 1 : position + 3])
 
 
-def stands(scan: Scan, position: int) -> bool:
-    """Say whether a label is set off from what follows it."""
+def stands(scan: Scan, position: int, at: int) -> bool:
+    """Say whether a label is set off from what follows it and its wrapping, which is at `at`."""
     units = scan.units
-    at = close_label(units, position)
-    if is_end(units, at):
+    if at >= units.size or units.words[at] == BREAK:
         return True
     if position and units.roles[position - 1] & OPTION and not units.token(position).islower():
         # Whatever follows `option B`, unless it goes on: `option B-2`.
@@ -410,19 +400,18 @@ PLURALS = frozenset({"are", "sind", "sont", "son", "sono", "s\u00e3o", "zijn", "
 _JOINING = JOINTS | DASHES
 
 
-def find_joined(scan: Scan, position: int) -> int | None:
-    """Return where the label is that is joined to the one at `position`."""
+def find_joined(scan: Scan, position: int, end: int) -> int | None:
+    """Return where the label is that is joined to the one at `position`, which is closed before `end`."""
     units = scan.units
-    end = close_label(units, position)
     if end >= units.size:
         return None
-    if _is_row(units, position, end):
+    if units.words[end] in ROUND_OPEN and _is_row(units, position, end):
         return end + 1
     is_wrapped = end > position + 1
     joined = _find_after_joint(scan, end, is_wrapped=is_wrapped)
     if joined is not None:
         return joined
-    begin = skip_remark(scan, end, str(units.labels[position]))
+    begin = skip_remark(scan, end, units.labels[position])
     return None if begin == end else _find_after_joint(scan, begin, is_wrapped=is_wrapped)
 
 
@@ -437,19 +426,19 @@ def _find_after_joint(scan: Scan, at: int, *, is_wrapped: bool) -> int | None:
 
 def _is_row(units: Units, position: int, end: int) -> bool:
     """Say whether another label in brackets follows one in brackets: `(A) (B)`, not `(E) (i) and (iii)`."""
-    if end + 2 >= units.size or units.words[end] not in ROUND_OPEN or units.words[end - 1] not in ROUND_CLOSE:
+    if end + 2 >= units.size or units.words[end - 1] not in ROUND_CLOSE:
         return False
     is_alike = units.token(end + 1).isupper() == units.token(position).isupper()
     return is_alike and units.labels[end + 1] is not None and units.words[end + 2] in ROUND_CLOSE
 
 
-def skip_remark(scan: Scan, at: int, choice: str) -> int:
+def skip_remark(scan: Scan, at: int, choice: str | None) -> int:
     """Return the first unit after a remark in brackets or the option's own text; `at` if there is none."""
     units = scan.units
     if at >= units.size or not (units.words[at] in ROUND_OPEN or scan.texts.spelled):
         return at
     begin = at + 1 if units.words[at] in LABEL_MARKS else at
-    while begin < min(at + WRAPS, units.size) and units.words[begin] in OPEN:
+    while begin < units.size and units.words[begin] in OPEN and begin < at + WRAPS:
         begin += 1
     text = scan.texts.find(units, begin)
     if text is not None and text.choice == choice:
@@ -499,7 +488,8 @@ def _skip_light(units: Units, at: int) -> int | None:
 def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool) -> bool:
     """Say whether a label after a joint is one more answer, and not the beginning of something else."""
     units = scan.units
-    if not stands(scan, position):
+    at = close_label(units, position)
+    if not stands(scan, position, at):
         following = units.words[position + 1 : position + 2]
         if is_direct and following and following[0] in _JOINING:
             return True
@@ -509,7 +499,6 @@ def _is_another(scan: Scan, position: int, *, is_direct: bool, is_wrapped: bool)
         is_apart = is_letter and (units.gaps[position + 1] or not units.token(position + 1).isascii())
         is_joined = is_direct or bool(units.roles[position - 1] & (OR | AND))
         return bool(is_apart) and is_joined and not is_wrapped
-    at = close_label(units, position)
     if at < units.size and units.roles[at] & BE and units.words[at] not in PLURALS:
         further = units.roles[at] | (units.roles[at + 1] if at + 1 < units.size else 0)
         return not further & (NOT | WRONG)
@@ -563,16 +552,16 @@ def _read_names_at(scan: Scan, position: int) -> Named | None:
     units = scan.units
     if not begins_well(units, position):
         return None
-    last, named = position, {str(units.labels[position]): None}
+    last, end, named = position, close_label(units, position), [str(units.labels[position])]
     for _ in range(1, MANY):
-        further = find_joined(scan, last)
+        further = find_joined(scan, last, end)
         if further is None:
             break
-        last = further
-        named[str(units.labels[last])] = None
-    if not stands(scan, last):
+        last, end = further, close_label(units, further)
+        named.append(str(units.labels[last]))
+    if not stands(scan, last, end):
         return None
-    choices, end = tuple(named), close_label(units, last)
+    choices = tuple(dict.fromkeys(named))
     clashes = len(choices) == 1 and bool(scan.texts.spelled) and _clashes(scan, position, end, choices[0])
     return Named(choices, position, end, end > position + 1, clashes)
 

@@ -44,7 +44,7 @@ _FRAME = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 #: How each of these tokens begins.
-_FRAME_BEGIN = re.compile(r"<[^\s=]|\[[^\W\d]|\[/|\u25c1")
+_FRAME_BEGIN = re.compile(r"<[|\uff5c/]|<[\w:]{1,20}\s?[>|]|\[/?[^\W\d]{4,8}\]|\u25c1")
 _OTHERS = frozenset({"user", "system", "developer", "tool"})
 
 #: A thought and an answer when the tokens of the channels were taken out of the text.

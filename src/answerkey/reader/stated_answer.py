@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import compress
 
@@ -29,7 +29,6 @@ from answerkey.reader.statements import (
     Statement,
     Weight,
     is_inserted,
-    is_unknown,
     read_context,
     read_cue,
     read_subject,
@@ -153,6 +152,8 @@ class Line:
     is_maybe: bool = False
     sign: str = ""
     is_inline: bool = False
+    #: What `judge` said of it, if it was asked before.
+    verdict: tuple[bool | None, ...] = field(default=(), compare=False)
 
 
 def split_lines(scan: Scan) -> list[Line]:
@@ -206,7 +207,8 @@ def _read_line(scan: Scan, begin: int, end: int) -> Line:
         return plain
     if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
         return plain
-    if any(roles & NOT_AFTER for roles in units.roles[names.end : min(names.end + 3, end)]):
+    after = units.roles[names.end : min(names.end + 3, end)] if units.played & NOT_AFTER else ()
+    if any(roles & NOT_AFTER for roles in after):
         return plain
     is_cell = "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
     is_echo = _is_echo(scan, names, end)
@@ -425,7 +427,7 @@ def read_lines(
     units = scan.units
     if CHECKED in units.known or _TICK in units.known:
         _read_checked(scan, lines, findings)
-    if not lists and all(line.names is None for line in lines):
+    if not lists and not [line for line in lines if line.names]:
         return
     _read_bare(scan, lines, lists, findings)
     inline = [item for items in lists for item in items if item.is_inline]
@@ -529,24 +531,10 @@ def _read_bare(
         if not item.sign
     }
     bare = [
-        line
-        for before, line in zip([None, *lines], lines, strict=False)
-        if line.is_bare
-        and line.begin not in listed
-        and not _goes_on(scan, before, line)
-        and judge(scan, line) is not False
+        line for line in lines if line.is_bare and line.begin not in listed and judge(scan, line) is not False
     ]
     if len({line.names.choices for line in bare if line.names}) < max(3, len(scan.labels.choices)):
         findings.statements += [_state_line(line, "label_line") for line in bare]
-
-
-def _goes_on(scan: Scan, before: Line | None, line: Line) -> bool:
-    """Say whether a bare label only continues a list: `B. Lyon`, then `C` and the text is cut off."""
-    if before is None or before.names is None or line.names is None or not before.is_labelled:
-        return False
-    choices = scan.labels.choices
-    follows = choices.index(line.names.choices[0]) == choices.index(before.names.choices[0]) + 1
-    return follows and line.begin == before.end + 1
 
 
 def _read_verdicts(
@@ -607,6 +595,13 @@ def judge(scan: Scan, line: Line, *, is_alone: bool = False) -> bool | None:
 
     The text of an option is no verdict on it: `B. False`. `is_alone`: there is no list.
     """
+    if is_alone:
+        return _judge(scan, line, is_alone=True)
+    line.verdict = line.verdict or (_judge(scan, line, is_alone=False),)
+    return line.verdict[0]
+
+
+def _judge(scan: Scan, line: Line, *, is_alone: bool) -> bool | None:
     if line.sign:
         return line.sign not in _NEGATIVE_SIGNS
     units, names = scan.units, line.names or Named((), line.begin, line.begin)
@@ -761,6 +756,8 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
     """
     if not scan.texts.spelled:
         return
+    if len(lines) > _LISTED and not (_read_text_line(scan, lines[0]) or _read_text_line(scan, lines[-1])):
+        return
     found = [
         (line, one)
         for line in lines
@@ -843,9 +840,11 @@ def _find_texts(scan: Scan, begin: int, limit: int) -> Iterator[Statement]:
 
     A text that is also the label of another choice clashes.
     """
-    labels, end = scan.units.labels, 0
-    for at in scan.texts.list_begins(scan.units, begin, limit):
-        text = None if at < end else scan.texts.find(scan.units, at)
+    units, labels, end = scan.units, scan.units.labels, 0
+    for at in range(begin, min(limit, units.size)):
+        first = units.raw[units.places[at]]
+        may_begin = at >= end and (first in scan.texts.spelled or not first.isascii())
+        text = scan.texts.find(units, at) if may_begin else None
         if text is None or text.end <= at:
             continue
         choices: tuple[str, ...] = ()
@@ -1014,7 +1013,7 @@ def find_doubt(scan: Scan, found: Decision, statements: Sequence[Statement]) -> 
     if found.part == "verdict_list":
         return None
     is_denied = found.part == "first_label" and _is_denied_later(units, found)
-    if is_denied or _is_quoted(units, found) or _is_spoken(units, found):
+    if is_denied or _is_quoted(units, found):
         return NOTHING
     if _is_contradicted(units, found, statements):
         return "SEVERAL_CHOICES"
@@ -1186,7 +1185,7 @@ _TO_CONTRAST = 16
 
 
 def _asserts_other(scan: Scan, found: Decision, begin: int, end: int) -> bool:
-    """Say whether a sentence ends with another option's text after a verb or a dash; so may a label's line."""
+    """Say whether a sentence, or the line of a label, ends with another option's text as an assertion."""
     units = scan.units
     if not scan.texts.spelled or (begin == found.end and found.part != "first_label"):
         return False
@@ -1268,22 +1267,6 @@ def _is_quoted(units: Units, found: Decision) -> bool:
     return is_word(units, end) and (not is_label or bool(roles[end] & (IF | SAYS)))
 
 
-def _is_spoken(units: Units, found: Decision) -> bool:
-    """Say whether the answer stands in a line of a dialogue: `Tom: It is C`, where Tom speaks twice."""
-    lines = [0, *(at + 1 for at in units.breaks)]
-    speakers = []
-    for line in lines if COLONS & units.known else ():
-        begin = line
-        while begin < units.size and units.words[begin] in BULLETS:
-            begin += 1
-        is_speaker = begin + 1 < units.size and units.words[begin + 1] in COLONS and is_unknown(units, begin)
-        speakers.append(units.words[begin] if is_speaker else "")
-    if not speakers:
-        return False
-    speaker = speakers[bisect_right(lines, found.begin) - 1]
-    return speaker != "" and speakers.count(speaker) > 1
-
-
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
     """Return the statements after the last one that is taken back, if there are any."""
     units = scan.units
@@ -1299,7 +1282,7 @@ def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
 def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
     """Return everything that the text states or excludes."""
     units, findings = scan.units, Findings()
-    if len(lines) > 1:
+    if len(lines) > 1 and scan.texts.spelled:
         findings.echoed.update(list_echoes(scan, lines))
     echoed, roles, labels = findings.echoed, units.roles, units.labels
     marked = [at for at in units.marked if roles[at] & CUES or labels[at] is not None]
@@ -1327,26 +1310,14 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
 
 #: `Option B. The others are wrong.`
 _OTHERS = frozenset(
-    {
-        "others",
-        "other",
-        "rest",
-        "anderen",
-        "\u00fcbrigen",
-        "autres",
-        "dem\u00e1s",
-        "otras",
-        "demais",
-        "outras",
-        "altre",
-    }
+    ["others", "other", "rest", "anderen", "übrigen", "autres", "demás", "otras", "demais", "outras", "altre"]
 )
 
 
 def _read_opening(scan: Scan, findings: Findings) -> None:
     """Note an option that is all of the first sentence, if the next is about the others."""
     units = scan.units
-    is_option = any(roles & OPTION and not roles & MAYBE for roles in units.roles[:1])
+    is_option = units.size > 0 and units.roles[0] & (OPTION | MAYBE) == OPTION
     names = read_names(scan, 1) if is_option and not findings.statements else None
     if names is None or STOPS.isdisjoint(units.words[names.end : names.end + 1]):
         return
@@ -1500,7 +1471,8 @@ def _is_taken_back(units: Units, stated: Statement) -> bool:
     ):
         return True
     sentences, has_fix = 0, False
-    for at in range(end, min(end + _LAST_WORDS, units.size)):
+    near = range(end, min(end + _LAST_WORDS, units.size))
+    for at in near if units.played & (MUTE | NOT | FIX) else ():
         roles = units.roles[at]
         if roles & MUTE and sentences <= 1:
             return at + 1 >= units.size or not units.roles[at + 1] & (AFTER | PREP)
@@ -1545,12 +1517,12 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
     if options and ("<" in text or "\\" in text):
         options = _simplify_options(tuple(options))
     # What the first part states that states anything; what follows is another turn.
-    reading = Reading(reason=NOTHING)
+    reading = None
     for begin, end in parts:
         reading = _read_part(simplify(text[begin:end]), labels, options, begin)
         if reading.reason != NOTHING:
             break
-    return reading
+    return reading or Reading(reason=NOTHING)
 
 
 @lru_cache(maxsize=4096)

@@ -176,14 +176,17 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
     """
     units, way = scan.units, _Way(is_linked, may_pause, is_linked)
+    may_begin = bool(scan.texts.spelled) or not units.text.isascii()
     end = min(at + REACH, units.size)
     while at < end:
-        if is_plain(scan, at):
+        word, roles, label = units.words[at], units.roles[at], units.labels[at]
+        if not roles and label is None and is_plain(scan, at):
             return None
-        if units.words[at] == _STRUCK:
+        if word == _STRUCK:
             at = _skip_struck(units, at)
             continue
-        found = _read_here(scan, at, has_link=way.has_link)
+        is_name = may_begin or label is not None or word in OPEN or roles & NONE or word.isalnum()
+        found = _read_here(scan, at, has_link=way.has_link) if is_name else None
         if found is not None:
             if way.has_paused and not way.has_link:
                 return None
@@ -243,13 +246,9 @@ def _read_here(scan: Scan, at: int, *, has_link: bool) -> Followed | None:
     units = scan.units
     is_name = units.labels[at] is not None or units.words[at] in OPEN
     names = read_names(scan, at) if is_name else None
-    text = scan.texts.find(units, at)
-    if (
-        text is not None
-        and names is None
-        and text.end == at + 1
-        and units.labels[at] not in {None, text.choice}
-    ):
+    text = scan.texts.find(units, at) if scan.texts.spelled else None
+    is_label = text is not None and text.end == at + 1 and units.labels[at] not in {None, text.choice}
+    if is_label and names is None:
         return None
     if text is not None and names is not None and text.end < names.end + (len(names.choices) == 1):
         text = None
@@ -303,7 +302,7 @@ def _read_foreign(scan: Scan, at: int) -> Followed | None:
     if not scan.labels.resembles(units.token(position)):
         return None
     end = close_label(units, position)
-    return None if is_word(units, end) or not stands(scan, position) else Followed((), end)
+    return None if is_word(units, end) or not stands(scan, position, end) else Followed((), end)
 
 
 def _leads_to_label(scan: Scan, at: int) -> bool:
@@ -394,17 +393,12 @@ class Context(IntEnum):
     HYPOTHETICAL = 2
 
 
-def look_back(at: int) -> range:
-    """Return the units before `at` that may affect it, the nearest first."""
-    return range(at - 1, max(at - 1 - BEFORE, -1), -1)
-
-
 def skip_back(units: Units, at: int, roles: int) -> int:
     """Return the nearest unit before `at` that does not play one of these roles; -1 at the beginning."""
-    for before in look_back(at):
-        if not units.roles[before] & roles:
-            return before
-    return max(at - 1 - BEFORE, -1)
+    before, last = at - 1, max(at - 1 - BEFORE, -1)
+    while before > last and units.roles[before] & roles:
+        before -= 1
+    return before
 
 
 #: `W\u00e4re die L\u00f6sung verd\u00fcnnt, m\u00fcsste man D ankreuzen.`
@@ -428,6 +422,8 @@ def read_context(units: Units, at: int) -> Context:
     in_brackets = False
     for before in range(at - 1, begin - 1, -1):
         word, roles = units.words[before], units.roles[before]
+        if not roles and word.isalpha():
+            continue
         if word in ROUND_CLOSE and before < at - 1:
             in_brackets = not ROUND_OPEN.isdisjoint(units.words[begin:before])
         if in_brackets:
@@ -514,7 +510,7 @@ def _asks(units: Units, begin: int, at: int) -> bool:
 
 def starts_line(units: Units, at: int) -> bool:
     """Say whether nothing but marks, emphasis and light words stands before the unit on its line."""
-    for before in look_back(at):
+    for before in range(at - 1, max(at - 1 - BEFORE, -1), -1):
         if units.words[before] == BREAK:
             return True
         if is_word(units, before) and not units.roles[before] & (FILL | OWN | RIGHT):
@@ -537,6 +533,8 @@ _CLAUSE_ENDS = STOPS | COMMAS | CLOSE | DASHES
 def read_cue(scan: Scan, at: int, findings: Findings) -> None:
     """Note what the cue at `at` states or excludes."""
     roles = scan.units.roles[at]
+    if not roles & PICK and is_plain(scan, at + 1):
+        return  # a plain word leads nowhere
     if roles & (ANSWER | OPTION | RIGHT):
         _read_noun(scan, at, findings)
     if roles & PICK:
@@ -623,11 +621,12 @@ def _note(
 
 def _is_conditional(units: Units, at: int, end: int) -> bool:
     """Say whether the verb is one of conditions and one stands before: `si l'on suit Kelsen, ce serait B`."""
+    is_free = bool(units.roles[at] & (ANSWER | PICK | OPTION | RIGHT | THINK))
+    if is_free and not units.played & IF:
+        return False
     # `wäre die Antwort B`, not `I would choose B`.
     begin = max(skip_back(units, at, FILL), 0) if units.roles[at] & ANSWER else at
-    is_free = bool(units.roles[at] & (ANSWER | PICK | OPTION | RIGHT | THINK))
-    near = range(begin, end) if units.played & IF or not is_free else ()
-    if not any(units.token(one).lower().endswith(_UNREAL) for one in near):
+    if not any(units.token(one).lower().endswith(_UNREAL) for one in range(begin, end)):
         return False
     for before in range(at - 1, max(at - SENTENCE, -1), -1):
         if units.words[before] in _SENTENCE_ENDS and units.words[before] != ";":
@@ -761,7 +760,7 @@ def _is_of_others(units: Units, at: int) -> bool:
     Words after a preposition (`for exam purposes`) and the one right before the cue are none.
     """
     is_other = False
-    for before in look_back(at):
+    for before in range(at - 1, max(at - 1 - BEFORE, -1), -1):
         word, roles = units.words[before], units.roles[before]
         if word in _SELF:
             return False
@@ -810,12 +809,12 @@ def _follow_hint(scan: Scan, at: int) -> Followed | None:
     """Return what `it is`, `so`, `that leaves` and `matches option` lead to, if the clause ends there."""
     units, roles = scan.units, scan.units.roles[at]
     begin = at + 1
+    if roles & (IT | BE) == IT and (begin >= units.size or not units.roles[begin] & BE):
+        return None
     before = units.words[at - 1] if at > 1 and not units.roles[at - 1] else ""
     if roles & IT and before.endswith("s") and before not in _MEANS and is_word(units, at - 2):
         return None  # `my roommate swears it is A`
-    if roles & IT and not roles & BE:
-        if begin >= units.size or not units.roles[begin] & BE:
-            return None
+    if roles & (IT | BE) == IT:
         begin += 0 if units.roles[begin] & NOT else 1
     while roles & FIX and begin < min(at + _BACK, units.size) and units.words[begin] in STOPS:
         begin += 1
@@ -901,6 +900,7 @@ _LIGHT_IN_VERDICT = FILL | OWN | MAYBE | IT | SO | FIX
 _SMALL = frozenset("ai")
 _FREE = STOPS | COMMAS | COLONS | DASHES | CLOSE
 _VERDICT_ENDS = STOPS | CLOSE | {BREAK}
+_IN_VERDICT = DASHES | WRAPPING
 
 
 @dataclass(slots=True)
@@ -936,23 +936,22 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
     units = scan.units
     begin = _find_begin(units, at)
     names = None if begin is None else read_names(scan, at)
-    is_inverted = begin is not None and begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
-    verdict = None if names is None else _read_verdict(scan, names, has_verb=is_inverted)
-    if begin is None or names is None or verdict is None:
+    if begin is None or names is None:
         return
-    if _is_exception(units, names.end, verdict.end):
+    is_inverted = begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
+    verdict = _read_verdict(scan, names, has_verb=is_inverted)
+    if verdict is None or _is_exception(units, names.end, verdict.end):
         return
     if is_inverted and (_asks(units, begin - 1, verdict.end) or not verdict.is_full):
         return
-    if any(roles & IF and not roles & AFTER for roles in units.roles[verdict.end : verdict.end + 1]):
+    end = verdict.end
+    roles, after = (units.roles[end], units.words[end]) if end < units.size else (0, "")
+    if roles & (IF | AFTER) == IF or after in QUESTION_MARKS:
         return  # `D would be correct if`
-    is_unreal = any(units.token(one).lower().startswith(_UNREAL) for one in range(names.end, verdict.end))
-    if is_unreal and not _UNDER.isdisjoint(units.words[verdict.end : verdict.end + 1]):
+    if after in _UNDER and any(units.token(one).lower().startswith(_UNREAL) for one in range(names.end, end)):
         return  # `C would be right on the Moon`
     context = read_context(units, begin)
     if context is Context.HYPOTHETICAL or (context is Context.DENIED and verdict.is_wrong):
-        return
-    if not QUESTION_MARKS.isdisjoint(units.words[verdict.end : verdict.end + 1]):
         return
     if verdict.is_wrong != (verdict.is_negated or context is Context.DENIED):
         findings.exclude(names.choices, begin)
@@ -977,6 +976,8 @@ def _find_begin(units: Units, at: int) -> int | None:
     while before >= 0 and units.words[before] in OPEN and before >= at - WRAPS:
         before -= 1
     roles = units.roles[before] if before >= 0 else 0
+    if before >= 0 and not roles and units.words[before].isalpha():
+        return None
     if before == at - 1 and units.words[at] in _SMALL and not roles & OPTION:
         # An article has no verb after it: `a is the best option`.
         written = units.token(at)
@@ -1005,8 +1006,10 @@ def _read_verdict(scan: Scan, names: Named | Followed, *, has_verb: bool = False
     """Return what the words after the labels say of them, None if they say something else."""
     units = scan.units
     at = skip_remark(scan, names.end, names.choices[0]) if len(names.choices) == 1 else names.end
-    verdict = _Verdict(has_verb)
     end = min(at + _VERDICT_REACH, units.size)
+    if not has_verb and (at >= end or not (units.roles[at] or units.words[at] in _IN_VERDICT)):
+        return None
+    verdict = _Verdict(has_verb)
     if at < end and units.roles[at] & BE and units.roles[at] & IT and _is_followed(units, at):
         verdict.is_answer = True  # `B it is.`
     while at < end and _add_to_verdict(units, at, verdict):
@@ -1027,7 +1030,6 @@ def _add_to_verdict(units: Units, at: int, verdict: _Verdict) -> bool:
     elif roles & (RIGHT | WRONG | ANSWER) or is_chosen:
         if _goes_on(units, at):
             return False
-        verdict.has_verb = verdict.has_verb or bool(roles & BE)
         verdict.has_verb = verdict.has_verb or bool(roles & BE)
         verdict.is_right = verdict.is_right or bool(roles & RIGHT)
         verdict.is_wrong = verdict.is_wrong or bool(roles & WRONG)

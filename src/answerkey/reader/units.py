@@ -44,7 +44,7 @@ IF = 1 << 16
 SAYS = 1 << 17
 #: What comes replaces what was said; UNDO takes it back even if nothing comes.
 FIX = 1 << 18
-UNDO = 1 << 19
+UNDO = 1 << 30
 #: Words that may follow a label and cannot follow an article: `because`, `which`.
 AFTER = 1 << 20
 #: `to`, `for`, `of`: more words may stand between `answer` and `is`.
@@ -55,16 +55,16 @@ MATCH = 1 << 24
 NONE = 1 << 25
 YES = 1 << 26
 BUT = 1 << 27
-QUESTION = 1 << 28
+QUESTION = 1 << 33
 REFUSE = 1 << 29
 #: `my`, `final`, `only`: makes an option word a cue (`my choice is`).
-OWN = 1 << 30
+OWN = 1 << 28
 #: A correction that names no new answer itself: `that is wrong`.
 MUTE = 1 << 31
 #: Endings that touch a label: `나입니다`, `B'dir`.
 ENDING = 1 << 32
 #: `that`, `dass`: what follows depends on the clause before.
-THAT = 1 << 33
+THAT = 1 << 19
 
 ROLES: dict[str, int] = {
     name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)
@@ -300,9 +300,7 @@ class Labels:
 
     def resembles(self, token: str) -> bool:
         """Say whether a token looks like a label of the same kind that is not among the choices: `E`."""
-        if len(token) != 1 or not token.isalnum():
-            return False
-        return _find_kind(token) in self.kinds
+        return len(token) == 1 and token.isalnum() and _find_kind(token) in self.kinds
 
 
 @lru_cache(maxsize=256)
@@ -327,7 +325,10 @@ def _fold_forms(token: str) -> str:
 
 
 def _strip_label(token: str) -> str:
-    bare = (token.strip(_DECORATION) or token).translate(_BOXED_LETTERS)
+    bare = token.strip(_DECORATION) or token
+    if bare.isascii():
+        return bare
+    bare = bare.translate(_BOXED_LETTERS)
     if not any(map(str.isdecimal, bare)):
         return bare
     return "".join(str(unicodedata.decimal(one)) if one.isdecimal() else one for one in bare)
@@ -385,7 +386,7 @@ def _find_choice(labels: Labels, token: str, word: str) -> str | None:
 BREAK = "\n"
 
 #: Breaks that are not written as `BREAK`. Every 64th character is enough to see where a long blank may be.
-_OTHER_BREAKS = LINE_BREAKS[1:]
+_OTHER_BREAKS = frozenset({*LINE_BREAKS[1:], "\r\n"})
 _LONG_BLANK = re.compile(f"{_BLANK}{{{_MOST_BLANKS // 64}}}")
 
 
@@ -455,14 +456,16 @@ def split_units(text: str, labels: Labels) -> Units:
             word = normalize_word(token)
             odd[token] = word, _find_entry(labels, token, word)
         raw[at], entries[at] = odd[token]
-    if any(map(text.__contains__, _OTHER_BREAKS)) or _LONG_BLANK.search(text[::64]):
+    known = set(raw)
+    if not _OTHER_BREAKS.isdisjoint(known) or (len(text) > _MOST_BLANKS and _LONG_BLANK.search(text[::64])):
         for at, word in enumerate(raw):
             if word[0] in LINE_BREAKS:
                 raw[at], entries[at] = BREAK, _NO_ENTRY
+        known = set(raw)
     size = len(raw)
     roles = [0] * size
     names: list[str | None] = [None] * size
-    units = Units(text, pieces, raw, set(raw), range(size + 1), gaps, raw, roles, names, [], [], [], size)
+    units = Units(text, pieces, raw, known, range(size + 1), gaps, raw, roles, names, [], [], [], size)
     phrases = _read_entries(units, entries)
     if phrases:
         _join_phrases(units, phrases)
@@ -494,14 +497,11 @@ def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int,
         if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
             last, found = _find_phrase(raw, at + 1, branch)
             # `é A` is no phrase with an article.
-            if found and not (_names_choice(entries[last - 1]) and units.token(last - 1).isupper()):
-                end = last
-                marked.append(unit)
-                roles[unit] = found
-                played |= found
+            is_label = (entries[last - 1] or _NO_ENTRY)[2] is not None
+            if found and not (is_label and units.token(last - 1).isupper()):
+                end, role, name = last, found, None
                 phrases.append((at, end))
                 hidden += end - at - 1
-                continue
         elif name is None and not role and branch is None:
             units.breaks.append(unit)
             continue
@@ -513,10 +513,6 @@ def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int,
             units.named.append(unit)
     units.played = played
     return phrases
-
-
-def _names_choice(entry: _Entry | None) -> bool:
-    return entry is not None and entry[2] is not None
 
 
 def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[int, int]:
@@ -533,20 +529,17 @@ def _find_phrase(raw: list[str], further: int, branch: Branch | None) -> tuple[i
 
 def _join_phrases(units: Units, phrases: list[tuple[int, int]]) -> None:
     """Keep the first token of each phrase, and drop its others."""
-    raw, spaces = units.raw, units.gaps
+    raw, spaces, done = units.raw, units.gaps, 0
     words: list[str] = []
     gaps: list[str] = []
     places: list[int] = []
-    done = 0
-    for begin, end in phrases:
+    for begin, end in (*phrases, (units.size, units.size)):
         words += raw[done:begin]
         words.append("")
         gaps += spaces[done : begin + 1]
         places += range(done, begin + 1)
         done = end
-    words += raw[done:]
-    gaps += spaces[done:]
-    places += range(done, len(raw) + 1)
+    words.pop()
     size = units.size = len(words)
     units.words, units.gaps, units.places = words, gaps, places
     del units.roles[size:], units.labels[size:]

@@ -592,9 +592,6 @@ def _clashes(scan: Scan, position: int, end: int, choice: str) -> bool:
 def _step_to_text(units: Units, at: int) -> int:
     """Return the unit after what may stand between a label and its text; `at` if it may not."""
     word = units.words[at]
-    following = units.words[at + 1 : at + 4]
-    if word == "i" and following == [".", "e", "."]:
-        return at + 4
     # The next key of an object: `"answer": "B", "answer_text": "Lyon"`.
     quote = units.words[at - 1] if at else ""
     for end in range(at + 1, min(at + _LONGEST_KEY, units.size - 1)) if quote in _QUOTED else ():

@@ -531,10 +531,24 @@ def _read_bare(
         if not item.sign
     }
     bare = [
-        line for line in lines if line.is_bare and line.begin not in listed and judge(scan, line) is not False
+        line
+        for before, line in zip([None, *lines], lines, strict=False)
+        if line.is_bare
+        and line.begin not in listed
+        and not _goes_on(scan, before, line)
+        and judge(scan, line) is not False
     ]
     if len({line.names.choices for line in bare if line.names}) < max(3, len(scan.labels.choices)):
         findings.statements += [_state_line(line, "label_line") for line in bare]
+
+
+def _goes_on(scan: Scan, before: Line | None, line: Line) -> bool:
+    """Say whether a bare label only continues a list: `B. Lyon`, then `C` and the text is cut off."""
+    if before is None or before.names is None or line.names is None or not before.is_labelled:
+        return False
+    choices = scan.labels.choices
+    follows = choices.index(line.names.choices[0]) == choices.index(before.names.choices[0]) + 1
+    return follows and line.begin == before.end + 1
 
 
 def _read_verdicts(
@@ -1100,7 +1114,7 @@ def _read_rest(scan: Scan, found: Decision, mentions: Sequence[int], end: int) -
     units, roles, begin = scan.units, scan.units.roles, found.end
     after = begin + (units.words[begin] in COMMAS)
     is_reason = any(role & AFTER and not role & PREP for role in roles[after : after + 1])
-    denial = next((at for at in range(begin, end) if roles[at] & _DENIAL), end)
+    denial = next((at for at in range(begin, end) if roles[at] & _DENIAL), units.size + _BACK)
     for at in mentions:
         if units.labels[at] == found.choice and any(role & _DENIAL for role in roles[at - _BACK : at]):
             return NOTHING  # `so C, they say, but not C`

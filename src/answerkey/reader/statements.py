@@ -375,8 +375,6 @@ def follow_contrast(scan: Scan, end: int) -> Followed | None:
 SENTENCE = 48
 BEFORE = 8
 
-#: A Spanish question begins with its mark.
-_ASKING = frozenset("\u00bf")
 _SENTENCE_ENDS = STOPS | {BREAK}
 _BEFORE_INSERTION = _SENTENCE_ENDS | COMMAS | DASHES
 
@@ -498,8 +496,6 @@ def _denies(units: Units, at: int, cue: int) -> bool:
 
 def _asks(units: Units, begin: int, at: int) -> bool:
     """Say whether the sentence that begins here is a question with the verb first: `Could the answer be`."""
-    if begin < at and units.words[begin] in _ASKING:
-        return True
     if not units.roles[begin] & BE or units.roles[begin] & (FILL | OWN | IT):
         return False
     for further in range(at, min(at + REACH, units.size)):

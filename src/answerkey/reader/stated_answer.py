@@ -1388,9 +1388,9 @@ def read_last(scan: Scan, findings: Findings) -> None:
         return
     begin, is_option = last - 1, False
     while begin >= max(last - WRAPS, 0) and (
-        units.words[begin] in OPEN or units.roles[begin] & (OPTION | FILL)
+        units.words[begin] in OPEN or units.roles[begin] & (OPTION | FILL | ANSWER)
     ):
-        is_option = is_option or bool(units.roles[begin] & OPTION)
+        is_option = is_option or bool(units.roles[begin] & (OPTION | ANSWER))
         begin -= 1
     # `Letter E.` is a sentence of its own.
     is_led = begin >= 0 and (units.words[begin] in _POINTING or (is_option and units.words[begin] in _PAUSES))

@@ -58,6 +58,7 @@ CODES: dict[str, str] = {
     "E212": "column or key that appears twice",
     "E213": "options that cannot be put in another order",
     "E214": "dataset of the web or the hub that cannot be fetched",
+    "E215": "truths that can be read in several ways, or in none",
     "E301": "unknown model, or one that cannot be called",
     "E302": "prompt that could not be built",
     "E303": "solver outside the scope of multiple choice",

@@ -13,6 +13,7 @@ import click
 from answerkey.cli.console import Console, open_stream
 from answerkey.cli.options import (
     CLUSTER_OPTIONS,
+    COLUMN,
     CONFIG,
     DIGITS,
     ENV,
@@ -372,7 +373,7 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     epilog="""\b
 Examples:
   answerkey audit-dataset my-project
-  answerkey audit-dataset questions.jsonl --options options --truth answer
+  answerkey audit-dataset questions.jsonl --column truth=answer:1
   answerkey audit-dataset test.csv dev.csv --header question,A,B,C,D,answer""",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
@@ -386,6 +387,7 @@ Examples:
     "label, index (from 0), number (from 1) or text: how a truth names its option.",
     type=click.Choice(["label", "index", "number", "text"]),
 )
+@COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
 @_quality("Show the numbers on rows with clean labels, too.")
 @_CLEAN

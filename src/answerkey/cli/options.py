@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.shell_completion import CompletionItem
@@ -37,6 +37,30 @@ REPORT_OPTIONS = (
     option("--junit", "FILE", "Write the gates as JUnit XML."),
     option("--summary", "FILE", "Append numbers and gates as Markdown."),
 )
+
+
+def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = True) -> list[Path]:
+    """Write the files of a project into a folder, all or none, and return them; E119 when one is there.
+
+    The first line of a YAML file leads editors to its schema, which is written, too.
+    """
+    from answerkey.spec import write_schema
+
+    found = dict(texts)
+    kinds: tuple[Literal["task", "run", "dataset", "model"], ...] = ("task", "run", "dataset", "model")
+    for kind in kinds if with_schemas else ():
+        if (name := f"{kind}.yaml") in texts:
+            found[name] = f"# yaml-language-server: $schema=.schemas/{kind}.json\n{texts[name]}"
+            found[f".schemas/{kind}.json"] = write_schema(kind)
+    taken = [name for name in found if (folder / name).exists()]
+    if taken or (folder.exists() and not folder.is_dir()):
+        what = folder / taken[0] if taken else folder
+        message = f"`{what}` is there already; nothing was written"
+        raise SpecError("E119", message, hint="choose a new or empty folder")
+    for name, text in found.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    return [folder / name for name in found]
 
 
 #: Writes what others are to read, of finished runs or of what kept a run from its end.
@@ -176,13 +200,16 @@ def add_options(*options: Decorator) -> Decorator:
 
 
 def pairs_option(name: str, form: str, example: str, *more: str, **options: Any) -> Decorator:  # noqa: ANN401 - click's
-    """Return a repeatable option of the form `name=value` that becomes a mapping; the last of a name wins."""
+    """Return a repeatable option of the form `name=value` that becomes a mapping; the last of a name wins.
+
+    The value may be empty, and means none then.
+    """
 
     def read(_context: click.Context, _option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
         found = {}
         for pair in pairs:
             key, mark, value = pair.partition("=")
-            if not (key.strip() and mark and (value or name == "--config")):
+            if not (key.strip() and mark):
                 message = f"`{name} {pair}` is not of the form `{form}`"
                 raise SpecError("E119", message, hint=f"write `{name} {example}`")
             found[key.strip()] = value
@@ -192,6 +219,15 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
 
 
 CONFIG = pairs_option("--config", "name=value", "k=4", metavar="K=V", help="Set a config value; repeatable.")
+COLUMN = pairs_option(
+    "--column",
+    "PART=NAME",
+    "truth=answer_idx",
+    "columns",
+    metavar="PART=NAME",
+    help="Which column of a data file is what: `truth=answer:0`, `passage=` for none; repeatable.",
+)
+SAVE = option("--save", "DIR", "Write a data file as a project of YAML files that does the same, too.")
 DIGITS = option("--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17))
 CLUSTER_OPTIONS = (
     option("--cluster-by", "COLUMN", "Allow for samples that belong together by a column."),
@@ -227,6 +263,7 @@ TASK_OPTIONS = (
     option("--dataset", "FILE", "Dataset file, in place of the one in FILE."),
     option("--completions", "FILE", "Score the completions recorded in this file."),
     option("--completion-column", "NAME", "Column with the completion; dots reach into structs."),
+    COLUMN,
     option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
     option(
         "--subsampling",

@@ -18,6 +18,7 @@ from answerkey.cli.options import (
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
     RUN_OPTIONS,
+    SAVE,
     TASK_OPTIONS,
     Chosen,
     WriteFiles,
@@ -30,6 +31,7 @@ from answerkey.cli.options import (
     keep_files,
     option,
     with_console,
+    write_files,
 )
 from answerkey.errors import SpecError, raise_all
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     "run",
     epilog="""\b
 Examples:
+  answerkey run questions.jsonl --model builtin/longest
   answerkey run my-project
   answerkey run task.yaml --dataset questions.jsonl --model builtin/longest
   answerkey run my-project --model builtin/random --model builtin/longest""",
@@ -55,20 +58,29 @@ Examples:
     multiple=True,
     shell_complete=complete_model,
 )
-@add_options(*TASK_OPTIONS, *RUN_OPTIONS)
+@add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @click.option("--dry-run", is_flag=True, help="Show prompts, calls and tokens; call no model.")
 @with_console
 def run_command(
-    console: Console, file: str, models: tuple[str, ...], *, dry_run: bool, out: str | None, **options: object
+    console: Console,
+    file: str,
+    models: tuple[str, ...],
+    *,
+    dry_run: bool,
+    out: str | None,
+    save: str | None,
+    **options: object,
 ) -> int:
     """Check FILE, solve and score its tasks, write the run, print the summary.
 
-    FILE is a run file, a folder that holds `run.yaml`, a task file, or a ready-made task (`answerkey tasks`);
-    for a task file `--dataset` and `--model` or `--completions` fill what it leaves open.
+    FILE is a data file, whose columns are recognised, a run file, a folder that holds `run.yaml`, a task
+    file, or a ready-made task (`answerkey tasks`); for a task file `--dataset` and `--model` or
+    `--completions` fill what it leaves open.
     """
     with keep_files(options) as write:
         options = find_baseline(options)
+        open_data_file(console, file, options | {"model": next(iter(models), None)}, save)
         if dry_run:
             from answerkey.evaluate.runner import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
@@ -86,6 +98,23 @@ def run_command(
             model = models[0] if models else None
             runs = [run_file(console, file, out=out, options=options | {"model": model})]
         return finish(console, runs, write=write)
+
+
+def open_data_file(console: Console, file: str, options: Chosen, folder: str | None = None) -> None:
+    """Say what is recognised in a data file, and write it as a project where that is asked for."""
+    from answerkey.evaluate.prepare import Options
+    from answerkey.spec.data_file import describe_file, is_data_file, write_project
+
+    if not is_data_file(file):
+        if folder is not None:
+            message = f"`--save` writes a data file as a project, and `{file}` is none"
+            raise SpecError("E119", message, hint="leave it out")
+        return
+    chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options
+    console.say_text(describe_file(file, chosen))
+    if folder is not None:
+        write_files(Path(folder), write_project(file, chosen, Path(folder)))
+        console.say_text(f"project: {folder}")
 
 
 def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
@@ -160,20 +189,24 @@ def finish(
     "score",
     epilog="""\b
 Examples:
+  answerkey score questions.jsonl --completions answers.jsonl
   answerkey score task.yaml --dataset questions.jsonl --completions answers.jsonl
   answerkey score task.yaml --dataset both.jsonl --completion-column completions.my-model""",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
-@add_options(*TASK_OPTIONS, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
+@add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
-def score_command(console: Console, file: str, *, out: str | None, **options: object) -> int:
-    """Score recorded completions with the task in FILE; no model is asked for completions.
+def score_command(
+    console: Console, file: str, *, out: str | None, save: str | None, **options: object
+) -> int:
+    """Score recorded completions with the task in FILE, or of a data file; no model is asked for them.
 
     `--completions` may be left out when the dataset itself has the completion column. A scorer that asks a
     model asks it.
     """
     with keep_files(options) as write:
         options = find_baseline(options)
+        open_data_file(console, file, options, save)
         if options["completions"] is None and options["completion_column"] is None:
             for one in _read_plan(file, options):
                 if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
@@ -187,6 +220,7 @@ def score_command(console: Console, file: str, *, out: str | None, **options: ob
     "check",
     epilog="""\b
 Examples:
+  answerkey check questions.jsonl
   answerkey check my-project
   answerkey check task.yaml --dataset questions.jsonl --plan""",
 )
@@ -211,6 +245,8 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
     from answerkey.text import Span, line
 
     chosen = find_baseline(options)
+    for file in files:
+        open_data_file(console, file, chosen)
     with console.display() as display:
         checked = {file: runner.check(file, progress=display.report, **chosen) for file in files}
     if console.as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,15 +10,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from answerkey.cli.console import Console
-from answerkey.cli.options import complete_ready_made, option, pairs_option, with_console
+from answerkey.cli.options import (
+    COLUMN,
+    complete_ready_made,
+    option,
+    pairs_option,
+    with_console,
+    write_files,
+)
 from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
     from answerkey.importers import Imported
 
 Kind = Literal["task", "run", "dataset", "model"]
-#: Where a project keeps the schemas of its files.
-SCHEMAS = ".schemas"
 KINDS: tuple[Kind, ...] = ("task", "run", "dataset", "model")
 
 
@@ -32,34 +36,7 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
             path for path in source.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}
         )
         texts = {path.relative_to(source).as_posix(): path.read_text(encoding="utf-8") for path in paths}
-    return _write_files(folder, add_schemas(texts) if with_schemas else texts)
-
-
-def add_schemas(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of a project with the schemas of its YAML files, which these name for editors."""
-    from answerkey.spec import write_schema
-
-    found = dict(texts)
-    for kind in KINDS:
-        name = f"{kind}.yaml"
-        if name in texts:
-            found[name] = f"# yaml-language-server: $schema={SCHEMAS}/{kind}.json\n{texts[name]}"
-            found[f"{SCHEMAS}/{kind}.json"] = write_schema(kind)
-    return found
-
-
-def _write_files(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write files into a folder, all or none."""
-    taken = [name for name in texts if (folder / name).exists()]
-    if taken or (folder.exists() and not folder.is_dir()):
-        what = folder / taken[0] if taken else folder
-        raise SpecError(
-            "E119", f"`{what}` is there already; nothing was written", hint="choose a new or empty folder"
-        )
-    for name, text in texts.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return [folder / name for name in texts]
+    return write_files(folder, texts, with_schemas=with_schemas)
 
 
 @click.command(
@@ -67,6 +44,7 @@ def _write_files(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     epilog="""\b
 Examples:
   answerkey init my-project && answerkey run my-project
+  answerkey init my-project --dataset questions.jsonl
   answerkey init my-mmlu --task mmlu --dataset data/mmlu/test""",
 )
 @click.argument("folder", metavar="[DIR]", default=".")
@@ -76,24 +54,35 @@ Examples:
     "Begin with a ready-made task instead of the example; `answerkey tasks` lists them.",
     shell_complete=complete_ready_made,
 )
-@option("--dataset", "FILE", "Raw files of the ready-made task, in place of its dataset on the hub.")
+@option("--dataset", "FILE", "A project for this data file; with `--task`, raw files of that task.")
+@COLUMN
 @with_console
-def init_command(console: Console, folder: str, *, task: str | None, dataset: str | None) -> int:
+def init_command(
+    console: Console, folder: str, *, task: str | None, dataset: str | None, columns: dict[str, str]
+) -> int:
     """Make a working project in DIR (the current folder unless given); nothing is overwritten.
 
     Editors find the JSON Schema of each file by its first line.
     """
     from answerkey.text import Span
 
-    if dataset is not None and task is None:
-        raise SpecError("E119", "`--dataset` is of a ready-made task", hint="add `--task NAME`")
-    if task is None:
+    if task is None and dataset is not None:
+        from answerkey.spec import Overrides, is_data_file
+        from answerkey.spec.data_file import describe_file, write_project
+
+        if not is_data_file(dataset):
+            message = f"`--dataset {dataset}` is no data file"
+            raise SpecError("E119", message, hint="name one, or add `--task NAME` of a ready-made task")
+        overrides = Overrides(columns=columns)
+        console.say_text(describe_file(dataset, overrides))
+        written = write_files(Path(folder), write_project(dataset, overrides, Path(folder)))
+    elif task is None:
         written = copy_project(Path(folder), with_schemas=True)
     else:
-        from answerkey.spec.ready_made import load_ready_made, write_project
+        from answerkey.spec import ready_made
 
-        ready = load_ready_made(task.lower().replace("-", "_"))
-        written = _write_files(Path(folder), add_schemas(write_project(ready, dataset)))
+        ready = ready_made.load_ready_made(task.lower().replace("-", "_"))
+        written = write_files(Path(folder), ready_made.write_project(ready, dataset))
     if console.as_json:
         console.print_json({"folder": folder, "files": [str(path) for path in written]})
         return 0

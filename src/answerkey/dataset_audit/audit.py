@@ -15,24 +15,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import polars as pl
 
 from answerkey.dataset_audit.questions import (
+    TRUTH_FORMS,
     FieldOptions,
     Question,
     QuestionFields,
+    find_derived,
     find_fields,
     find_oddities,
     fold_text,
-    guess_form,
     read_questions,
 )
 from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
-from answerkey.datasets.questions import LOOKED_AT
+from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.tables import FileFields, load_table
+from answerkey.datasets.tables import DataFile, FileFields, read_files
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.evaluate.prepare import Progress, stay_silent
@@ -433,8 +434,11 @@ class DatasetOptions(FieldOptions, total=False):
 
     `header` has the column names of a CSV file without a header line. `label_quality` is a column that says
     whether a label can be relied on, `clean` its values that say so. `similarity` None: repeated questions
-    are not looked for. `dataset`, `config` and `env` are for task and run files.
+    are not looked for. `columns` says which columns of data files are what. `dataset`, `config` and `env` are
+    for task and run files.
     """
+
+    columns: Mapping[str, str]
 
     header: Sequence[str] | None
     label_quality: str | None
@@ -463,12 +467,7 @@ def audit_dataset(
     ]
     if not plans:
         name = Path(paths[0]).name if len(paths) == 1 else f"{len(paths)} files"
-        header, tables = options.get("header"), []
-        for path in paths:
-            form: Literal["tsv", "csv"] = "tsv" if ".tsv" in Path(path).suffixes else "csv"
-            how = None if header is None else FileFields(format=form, header=tuple(header))
-            tables.append(load_table(path, how).rows)
-        return (_audit(name, tables, None, options, report),)
+        return (_audit(name, _read_files(paths, options), options, report),)
     if len(paths) > 1:
         message = f"`{plans[0]}` is no data file, and only data files can be looked at together"
         raise SpecError("E119", message, hint="name it alone")
@@ -489,31 +488,58 @@ def audit_dataset(
         key = (one.dataset.key, repr(scorer))
         if key not in found:
             dataset = open_dataset(one.dataset.source, name=one.dataset.key)
-            audit = _audit(dataset.name, [dataset.rows], scorer, options, report)
+            parts = find_fields(dataset.rows, scorer, **_pick_fields(options))
+            audit = _audit(dataset.name, [(dataset.rows, parts)], options, report)
             found[key] = replace(audit, notices=(*dataset.notices, *audit.notices))
     return tuple(found.values())
 
 
+def _pick_fields(options: DatasetOptions) -> Any:  # noqa: ANN401 - options where the parts of a question are
+    return {name: one for name, one in options.items() if name in FieldOptions.__annotations__}
+
+
+def _read_files(paths: Sequence[str | Path], options: DatasetOptions) -> list[tuple[Rows, QuestionFields]]:
+    """Return the rows of data files, which are one dataset, with their questions as they are recognised.
+
+    Parts that the caller gives as templates are read as they say, and the others by usual names.
+    """
+    header, how = options.get("header"), FileFields()
+    if header is not None:
+        is_tsv = any(".tsv" in Path(path).suffixes for path in paths)
+        how = FileFields(format="tsv" if is_tsv else "csv", header=tuple(header))
+    files = [DataFile(Path(path), str(path), Path(path).name) for path in paths]
+    said, form = _pick_fields(options), options.get("truth_form")
+    asked = list(said.get("question") or ())
+    named: dict[str, Any] = dict(zip(("question", "passage"), reversed(asked), strict=False))
+    named |= {one: said[one] for one in ("options", "choices", "truth") if said.get(one)}
+    if any("{" in str(one) for one in (*asked, *named.values())) or len(asked) > 2:  # noqa: PLR2004 - with a passage
+        tables = [read_files([one], how, shown=one.shown).rows for one in files]
+        return [(rows, find_fields(rows, **said)) for rows in tables]
+    if form is not None:
+        named["truth"] = f"{named.get('truth', '')}:{TRUTH_FORMS[form]}"
+    every = read_files(files, how, shown=str(paths[0])).rows
+    found = recognise(every, {**named, **(options.get("columns") or {})}, needs_all=False)
+    if "question" not in found.columns:
+        hint = f"name it with `--column question=NAME`; columns: {listing(every.columns)}"
+        raise DataError("E206", "no column holds the question", where=Place(file=every.file), hint=hint)
+    how = replace(how, questions=found.say())
+    return [(read_files([one], how, shown=one.shown).rows, find_derived(found)) for one in files]
+
+
 def _audit(
     name: str,
-    tables: Sequence[Rows],
-    scorer: StringEqualsMcqa | None,
+    tables: Sequence[tuple[Rows, QuestionFields]],
     options: DatasetOptions,
     progress: Progress,
 ) -> DatasetAudit:
     quality = choose_clean(options.get("label_quality"), options.get("clean") or ())
     similarity = options.get("similarity", SIMILARITY)
-    said: Any = {name: value for name, value in options.items() if name in FieldOptions.__annotations__}
     sources, first_row = [], 0
-    for rows in tables:
+    for rows, parts in tables:
         if quality is not None and quality[0] not in rows.columns:
             hint = suggest(quality[0], rows.columns) or f"columns: {listing(rows.columns)}"
             message = f"there is no column `{quality[0]}`"
             raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
-        parts = find_fields(rows, scorer, **said)
-        if options.get("truth_form") is None and scorer is None:
-            first = read_questions(rows.slice(0, LOOKED_AT).load(parts.columns), parts)
-            parts = replace(parts, truth_form=guess_form(first))
         sources.append(QuestionRows(rows, parts, first_row))
         first_row += len(rows)
     whole = QuestionPart()
@@ -545,7 +571,7 @@ def _audit(
         name=name,
         files=tuple(str(one.rows.file) for one in sources if one.rows.file),
         rows=whole.rows,
-        fields={**sources[0].fields.shown, "truth form": sources[0].fields.truth_form},
+        fields=sources[0].fields.shown,
         every=every,
         clean=clean,
         quality=described,

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.entities import html5
-from string import ascii_uppercase
 from typing import Literal, TypedDict, Unpack
 
-from answerkey.datasets.questions import DATASET_ROLES, LOOKED_AT, find_columns, read_option_cell
+from answerkey.datasets import questions as ask
+from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
 from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.scorers import StringEqualsMcqa
@@ -21,8 +21,10 @@ from answerkey.types import Samples
 
 # ------------------------------------------------------------------------------- where the parts are
 
-#: How a truth names its option: by its label, its place counted from 0 or from 1, or its text.
+#: How a truth names its option: by its label, its place counted from 0 or from 1, or its text; each as
+#: `--column truth=NAME:FORM` says it.
 TruthForm = Literal["label", "index", "number", "text"]
+TRUTH_FORMS: dict[TruthForm, str] = {"label": "label", "index": "0", "number": "1", "text": "text"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def find_fields(
     rows: Rows, scorer: StringEqualsMcqa | None = None, **said: Unpack[FieldOptions]
 ) -> QuestionFields:
     """Return where the parts are: what the caller says wins, then the scorer of a task, then usual names."""
-    first, columns, where = rows.slice(0, LOOKED_AT).load(), rows.columns, Place(file=rows.file)
+    columns, where = rows.columns, Place(file=rows.file)
 
     def read(text: str) -> Template:
         """Return what the caller means."""
@@ -82,8 +84,9 @@ def find_fields(
             raise DataError("E206", f"there is no column `{path[0]}`", where=where, hint=hint)
         return Template.compile("{{ sample" + "".join(f"[{step!r}]" for step in path) + " }}")
 
-    known = find_columns(columns, DATASET_ROLES, first=first)
-    found = {role: read(name) for role, name in known.columns.items()}
+    known = ask.find_columns(columns, ask.DATASET_ROLES)
+    asking = recognise(rows.slice(0, ask.LOOKED_AT), roles=("passage", "question"), needs_all=False).columns
+    found = {role: read(name) for role, name in {**known.columns, **asking}.items()}
     asked = [read(one) for one in said.get("question") or ()]
     if not asked:
         if "question" not in found:
@@ -112,9 +115,30 @@ def find_fields(
         name: ", ".join(_show_template(one) for one in templates if one is not None) or "none"
         for name, templates in parts.items()
     }
-    return QuestionFields(
-        tuple(asked), tuple(cells), labels, names, right, said.get("truth_form") or "label", shown
+    form = said.get("truth_form") or "label"
+    shown["truth form"] = form
+    return QuestionFields(tuple(asked), tuple(cells), labels, names, right, form, shown)
+
+
+def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
+    """Return the parts of rows that `derive` made; they are shown as the table has them."""
+    names = {name: ", ".join([one] if isinstance(one, str) else one) for name, one in columns.say().items()}
+    has = {*names, *(("options", "choices") if columns.has("options") else ())}
+    asked, options = (
+        tuple(Template.compile(f"{{{{ sample.{one} }}}}") for one in parts if one in has)
+        for parts in (("passage", "question"), ("options",))
     )
+    labels, truth = (
+        Template.compile(f"{{{{ sample.{one} }}}}") if one in has else None for one in ("choices", "truth")
+    )
+    forms = {form: name for name, form in TRUTH_FORMS.items()}
+    shown = {name: names.get(name, "none") for name in ("question", "options", "choices")} | {
+        "truth": columns.columns.get("truth", "none"),
+        "truth form": forms.get(columns.form or "label", str(columns.form)),
+    }
+    if "passage" in names:
+        shown["question"] = f"{names['passage']}, {shown['question']}"
+    return QuestionFields(asked, options, labels, truth=truth, shown=shown)
 
 
 def _show_template(template: Template) -> str:
@@ -166,26 +190,19 @@ def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
         # The question itself comes last; a passage alone asks nothing.
         text = "\n".join(known) if texts and texts[-1][row] is not None else None
         if len(cells) == 1:
-            found, names = read_option_cell(cells[0][row])
+            found, names = ask.read_option_cell(cells[0][row])
         else:
             found = [None if one[row] is None else str(one[row]) for one in cells]
             names = list(fields.names)
-        options, told = list(found or ()), read_option_cell(labels[row])[0] or ()
+        options, told = list(found or ()), ask.read_option_cell(labels[row])[0] or ()
         named = [one for one in told if one is not None]
-        names = [one.strip() for one in named or names] or name_options(len(options))
+        names = [one.strip() for one in named or names] or list(ask.label_options(len(options)) or ())
         if not named and len(names) == len(options):
             options = strip_labels(options, names)
         said = None if truths[row] is None else str(truths[row])
         place = find_place(said, names, options, fields.truth_form)
         questions.append(Question(text, tuple(options), tuple(names), place, said))
     return questions
-
-
-def name_options(count: int) -> list[str]:
-    """Return letters for so many options; numbers where there are more than letters."""
-    if count <= len(ascii_uppercase):
-        return list(ascii_uppercase[:count])
-    return [str(number) for number in range(1, count + 1)]
 
 
 def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
@@ -208,23 +225,6 @@ def find_place(
         return names.index(wanted) if wanted in names else None
     place = int(wanted) - (form == "number") if re.fullmatch(r"\d{1,4}", wanted) else -1
     return place if 0 <= place < max(len(options), len(labels)) else None
-
-
-def guess_form(questions: Sequence[Question]) -> TruthForm:
-    """Return how most truths name their option; a place is counted from 1 only if 0 never occurs."""
-    known = [one for one in questions if one.said is not None]
-    forms: tuple[TruthForm, ...] = ("label", "index", "number", "text")
-    hits = {
-        form: sum(find_place(one.said, one.labels, one.options, form) is not None for one in known)
-        for form in forms
-    }
-    if 2 * hits["label"] >= len(known):
-        return "label"
-    if any((one.said or "").strip() == "0" for one in known):
-        hits["number"] = 0
-    elif hits["number"] >= hits["index"]:
-        hits["index"] = 0
-    return max(forms, key=lambda form: hits[form])
 
 
 # ------------------------------------------------------------------------------- what is odd

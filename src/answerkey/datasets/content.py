@@ -116,10 +116,13 @@ class Content:
     def open_text(self, newline: Literal["", "\n"] = "") -> TextIO:
         """Return a stream of the text, without its byte order mark and with its line ends as they are.
 
-        A line ends as anywhere, or only at `newline`.
+        A line ends as anywhere, or only at `newline`. UTF-16 and UTF-32 are told by their byte order mark.
         """
-        self.refuse_wide()
-        return io.TextIOWrapper(self.open(), encoding="utf-8-sig", newline=newline)
+        return io.TextIOWrapper(self.open(), encoding=self._wide or "utf-8-sig", newline=newline)
+
+    @property
+    def _wide(self) -> str | None:
+        return next((name for mark, name in _WIDE_MARKS.items() if self.head.startswith(mark)), None)
 
     @cached_property
     def digest(self) -> str:
@@ -158,16 +161,17 @@ class Content:
         message = f"not a valid {kind} file: {(str(error).splitlines() or ['damaged'])[0]}"
         return self.error("E202", message, hint=self.guess() or "copy or download it again")
 
-    def refuse_wide(self) -> None:
-        """Raise E203 for UTF-16 and UTF-32."""
-        for mark, encoding in _WIDE_MARKS.items():
-            if self.head.startswith(mark):
-                message = f"the file is {encoding}, not UTF-8"
-                raise DataError("E203", message, where=self.place(1), hint="save it as UTF-8")
-
     def check_text(self) -> None:
         """Raise E203 with all lines that are not UTF-8, or that hold a NUL; nothing if there are none."""
-        self.refuse_wide()
+        if self._wide is not None:
+            try:
+                with self.open_text() as text:
+                    while text.read(_BLOCK):
+                        pass
+            except UnicodeDecodeError as error:
+                message = f"not valid {self._wide}, as its byte order mark calls it: {error.reason}"
+                raise self.error("E203", message, hint="save the file as UTF-8") from None
+            return
         broken, nul = RowErrors(self.file), RowErrors(self.file)
         with self.open() as stream:
             for number, raw in enumerate(stream, 1):

@@ -43,7 +43,10 @@ Row = TypeVar("Row")
 #: A chunk ends after so many rows, or so many characters.
 CHUNK_ROWS = 32_768
 CHUNK_CHARACTERS = 16 * 2**20
-_SEPARATOR_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
+#: What a first column without a name is called.
+UNNAMED = "column_1"
+#: So many lines are looked at to find two that are not blank.
+_LOOKED_AT = 20
 _SPACES = " \t\r\n"
 _SPACE = re.compile(f"[{_SPACES}]*")
 _BLOCK = 2**20
@@ -96,13 +99,16 @@ def read_delimited(
     `names` are those of a file without a header line. `skipped` rows at its top are passed over first.
     """
     with content.open_text() as stream:
-        rows = _iterate_cells(content, stream, separator)
+        mark = _find_separator(content, separator) if names is None else separator
+        rows = _iterate_cells(content, stream, mark)
         for _ in range(skipped):
             next(rows, None)
         line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
         if not first:
             raise content.error("E210", "the file is empty", hint=content.guess())
         header = first if names is None else list(names)
+        if names is None and len(first) > 1 and not first[0].strip():  # as pandas writes row numbers
+            header = [UNNAMED, *first[1:]]
         notices += check_names(header, content.place(line))
         if names is not None:
             if first == header:  # its header line would count as a row
@@ -114,16 +120,8 @@ def read_delimited(
         )
         errors = RowErrors(content.file)
         blank: int | None = None
-        width, is_first = len(header), True
+        width = len(header)
         for line, cells in rows:
-            if is_first and width == 1:
-                for other, name in _SEPARATOR_NAMES.items():
-                    if other in header[0] and other in "".join(cells):
-                        message = f"the header is one column {header[0]!r}; the columns seem to be separated"
-                        hint = (
-                            f"separate columns by {_SEPARATOR_NAMES[separator]}, or use the ending that fits"
-                        )
-                        raise content.error("E202", f"{message} by {name}", 1, hint=hint)
             if not cells:
                 blank = line
             elif len(cells) != width:
@@ -135,11 +133,21 @@ def read_delimited(
                 if blank is not None and width == 1:  # it may be a skipped line or an empty cell
                     hint = 'write `""` for an empty cell, or remove the line'
                     raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
-                is_first = False
                 if buffer.add(cells, line, sum(map(len, cells))):
                     yield from buffer.take()
         errors.raise_any()
         yield from buffer.take()
+
+
+def _find_separator(content: Content, usual: str) -> str:
+    """Return what separates the cells: what is usual, unless the first two lines have another mark instead.
+
+    Spreadsheets write semicolons where a comma stands in numbers.
+    """
+    with content.open_text() as stream:
+        lines = [one for one in (stream.readline(_SHOWN) for _ in range(_LOOKED_AT)) if one.strip()][:2]
+    others = [one for one in (";", "\t", ",", "|") if one != usual and all(one in line for line in lines)]
+    return others[0] if len(lines) > 1 and others and usual not in lines[0] else usual
 
 
 def _iterate_cells(content: Content, stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -22,8 +22,12 @@ from answerkey.datasets.rows import (
     ID_COLUMN,
     TRIAL_COLUMN,
     Rows,
+    find_inside,
+    get_inside,
     iterate_blocks,
     locate_positions,
+    read_cells,
+    split_name,
 )
 from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.models.responses import read_message
@@ -50,32 +54,6 @@ _SHOWN_IDS = 5
 _ABSENT = object()
 
 
-def _split(name: str, known: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the known names that begin the dotted name, longest first, each with what is left."""
-    prefixes = [prefix for prefix in known if name.startswith(f"{prefix}.")]
-    return [(prefix, name[len(prefix) + 1 :]) for prefix in sorted(prefixes, key=len, reverse=True)]
-
-
-def _find_inside(series: pl.Series, name: str) -> pl.Series | None:
-    if not isinstance(series.dtype, pl.Struct):
-        return None
-    names = [one.name for one in series.dtype.fields]
-    if name in names:
-        return series.struct.field(name)
-    inner = (_find_inside(series.struct.field(prefix), rest) for prefix, rest in _split(name, names))
-    return next((one for one in inner if one is not None), None)
-
-
-def get_inside(value: object, name: str, otherwise: object = None) -> object:
-    """Return what a dotted name reaches inside a value, by the longest names first."""
-    if not isinstance(value, Mapping):
-        return otherwise
-    if name in value:
-        return value[name]
-    inner = (get_inside(value[prefix], rest, otherwise) for prefix, rest in _split(name, value))
-    return next((one for one in inner if one is not otherwise), otherwise)
-
-
 @dataclass(frozen=True)
 class CompletionColumn:
     """Where the completions of a table stand, by the name that errors give, and what else it has of them.
@@ -95,13 +73,7 @@ class CompletionColumn:
 
     def cells(self, samples: Samples) -> pl.Series | list[object]:
         """Return the cells; a row without the field has a null cell."""
-        is_encoded = self.column in samples.encoded
-        if not self.inside:
-            return samples.values(self.column) if is_encoded else samples.frame[self.column]
-        if is_encoded:
-            return [get_inside(value, self.inside) for value in samples.values(self.column)]
-        found = _find_inside(samples.frame[self.column], self.inside)
-        return [None] * len(samples) if found is None else found
+        return read_cells(samples, self.column, self.inside)
 
     def check(self, rows: Rows) -> None:
         """Raise E209 for all cells of the rows that are no completions; the rows are read part by part."""
@@ -189,7 +161,7 @@ def find_completion_column(
         raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
     if names:
         return CompletionColumn(names[0], names[0], "", beside)
-    for name, inside in _split(column or "", rows.columns):
+    for name, inside in split_name(column or "", rows.columns):
         if _has_field(rows, name, inside):
             return CompletionColumn(column or "", name, inside, beside)
     if column is None and not is_needed:
@@ -211,7 +183,7 @@ def _has_field(rows: Rows, column: str, inside: str) -> bool:
     """Return whether any row has the field."""
     if column not in rows.encoded:
         empty = rows.slice(0, 0).load([column])
-        return _find_inside(empty.frame[column], inside) is not None
+        return find_inside(empty.frame[column], inside) is not None
     return any(
         get_inside(value, inside, _ABSENT) is not _ABSENT
         for _, block in iterate_blocks(rows, [column])

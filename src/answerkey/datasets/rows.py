@@ -9,7 +9,7 @@ Of a Parquet file only what is asked for is read; of one on shared storage only 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -311,6 +311,45 @@ def locate_positions(outer: Positions, inner: Positions) -> Positions:
         return inner - outer.start if outer.start else inner
     wanted = pl.Series(inner, dtype=outer.dtype)
     return outer.search_sorted(wanted)
+
+
+def split_name(name: str, known: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the known names that begin the dotted name, longest first, each with what is left."""
+    prefixes = [prefix for prefix in known if name.startswith(f"{prefix}.")]
+    return [(prefix, name[len(prefix) + 1 :]) for prefix in sorted(prefixes, key=len, reverse=True)]
+
+
+def find_inside(series: pl.Series, name: str) -> pl.Series | None:
+    """Return what a dotted name reaches inside structs; None where there is no such field."""
+    if not isinstance(series.dtype, pl.Struct):
+        return None
+    names = [one.name for one in series.dtype.fields]
+    if name in names:
+        return series.struct.field(name)
+    inner = (find_inside(series.struct.field(prefix), rest) for prefix, rest in split_name(name, names))
+    return next((one for one in inner if one is not None), None)
+
+
+def get_inside(value: object, name: str, otherwise: object = None) -> object:
+    """Return what a dotted name reaches inside a value, by the longest names first."""
+    if not isinstance(value, Mapping):
+        return otherwise
+    if name in value:
+        return value[name]
+    inner = (get_inside(value[prefix], rest, otherwise) for prefix, rest in split_name(name, value))
+    return next((one for one in inner if one is not otherwise), otherwise)
+
+
+def read_cells(samples: Samples, column: str, inside: str = "") -> pl.Series | list[object]:
+    """Return the cells of a column, or what a dotted name reaches in them; null where there is nothing."""
+    if column in samples.encoded:
+        values = samples.values(column)
+        return [get_inside(value, inside) for value in values] if inside else values
+    found = samples.frame[column]
+    if inside:
+        reached = find_inside(found, inside)
+        return [None] * len(samples) if reached is None else reached
+    return found
 
 
 def iterate_blocks(

@@ -55,6 +55,7 @@ from answerkey.datasets.formats import (
     read_frames,
     split_endings,
 )
+from answerkey.datasets.questions import SAID_ROLES, QuestionColumns
 from answerkey.datasets.rows import (
     BLOCK_ROWS,
     Rows,
@@ -66,7 +67,7 @@ from answerkey.datasets.rows import (
     open_parquet,
 )
 from answerkey.datasets.storage import fetch_object, find_digest, is_stored, open_cache_folder, open_object
-from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all
+from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.templates import RowError, RowFilter, Template
 from answerkey.types import Notice, Samples
 
@@ -98,7 +99,8 @@ class FileFields:
 
     `format` says what a name does not. `header` names the columns of CSV and TSV without a header line, and
     `skip_rows` are passed over at the top. `columns` types text cells. `file_column` is a column to hold the
-    name of each row's file. `derive` has templates for new columns.
+    name of each row's file. `questions` says which columns are what (see `QuestionColumns`). `derive` has
+    templates for new columns.
     """
 
     format: FormatName | None = None
@@ -106,12 +108,16 @@ class FileFields:
     skip_rows: int = 0
     columns: dict[str, ColumnKind] = field(default_factory=dict)
     file_column: str | None = None
+    questions: dict[str, str | list[str]] = field(default_factory=dict)
     derive: dict[str, str] = field(default_factory=dict)
     filters: tuple[RowFilter, ...] = ()
 
     def __post_init__(self) -> None:
         if self.skip_rows < 0:
             raise SpecError("E108", f"`skip_rows` is {self.skip_rows}, it must not be negative")
+        for role in self.questions.keys() - set(SAID_ROLES):
+            hint = suggest(role, SAID_ROLES) or f"parts: {listing(SAID_ROLES)}"
+            raise SpecError("E107", f"unknown key `{role}` in `questions`", hint=hint)
 
     def find_format(self, path: str | Path) -> FormatName:
         """Return the format of a file with this name; raises DataError E201 and E202."""
@@ -134,7 +140,7 @@ class FileFields:
     @property
     def makes_no_column(self) -> bool:
         """Whether a single file is read as it stands."""
-        return not self.derive and self.file_column is None
+        return not self.derive and not self.questions and self.file_column is None
 
 
 @dataclass(frozen=True)
@@ -378,7 +384,8 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         [read_content(one.path, shown=one.shown).digest, one.label if how.file_column else None]
         for one in files
     ]
-    digest = _hash([contents, layout, how.file_column, list(how.derive.items())])
+    made = [sorted(how.questions.items())] if how.questions else []
+    digest = _hash([contents, layout, how.file_column, list(how.derive.items()), *made])
     size = 0
     for path in (Path(one.path) for one in files):
         ending, packed = split_endings(path)
@@ -416,22 +423,24 @@ def _extend_files(
     for file in files:
         table = load_table(file.path, how, shown=file.shown)
         notices.update(dict.fromkeys(table.notices))
-        spans.append(len(table.rows))
+        spans.append(0)
         if how.file_column in table.rows.columns:
             message = f"`file_column` is `{how.file_column}`, which is a column of the file"
             hint = "choose another name there, or rename the column in the file"
             raise DataError("E212", message, where=Place(file=file.shown), hint=hint)
         _refuse_lost(how, table.rows.columns, file.shown)
+        asked = QuestionColumns.of(how.questions, table.rows) if how.questions else None
         for _, block in iterate_blocks(table.rows, size=CHUNK_ROWS):
-            samples = block
+            samples = block if asked is None else asked.derive(block)
             if how.file_column is not None:
                 label = pl.lit(file.label, pl.String).alias(how.file_column)
-                samples = replace(block, frame=block.frame.with_columns(label))
+                samples = replace(samples, frame=samples.frame.with_columns(label))
             columns: dict[str, Cells] = {
                 name: samples.values(name) if name in samples.encoded else samples.frame[name]
                 for name in samples.columns
             }
             lines = range(1, len(samples) + 1) if samples.lines is None else samples.lines.to_list()
+            spans[-1] += len(samples)  # a row may hold several questions
             yield {**columns, **_derive(how, samples, errors)}, lines
     errors.raise_any()
 

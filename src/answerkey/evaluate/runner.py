@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 
 from answerkey._version import __version__
-from answerkey.datasets.dataset import Dataset, Recorded
+from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
 from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.sources import InlineSource
@@ -54,6 +54,7 @@ from answerkey.spec import (
     Plan,
     Specification,
     Task,
+    is_data_file,
     load_feature,
     load_judges,
     load_plan,
@@ -424,17 +425,30 @@ Table = pl.DataFrame | Sequence[Mapping[str, object]] | str | Path
 
 def score(
     task: Task | Mapping[str, object] | str | Path,
-    samples: Table,
+    samples: Table | None = None,
     completions: Table | Sequence[str | None] | None = None,
     **options: object,
 ) -> Run:
     """Score completions against samples in memory and return the run; options as in `Options`.
 
     `completions` is a table, a file, or texts in the order of the samples; without it the samples' own
-    completion column is scored. A scorer that asks a model must name it by provider or URL; it is asked.
+    completion column is scored. A data file in place of the task brings its samples: its columns are
+    recognised. A scorer that asks a model must name it by provider or URL; it is asked.
     """
     chosen = read_options("score", options)
     is_callers, ready = isinstance(task, Mapping), task
+    if is_data_file(task) == (samples is not None):
+        message = "a data file in place of a task brings its samples; a task needs some"
+        raise SpecError("E119", message, hint="pass a task and `samples`, or a data file alone")
+    rows: Rows
+    if samples is None:
+        said = replace(chosen, completions="given" if completions is not None else chosen.completions)
+        planned = read_plan(str(task), said)[0].specifications[0]
+        ready, rows = planned.task, open_dataset(planned.dataset.source, name=planned.dataset.key).rows
+    elif isinstance(samples, str | Path):
+        rows = load_table(samples).rows
+    else:
+        rows = load_rows(samples, name="samples").rows
     if not isinstance(ready, Task):
         loaded = load_task(ready, config=chosen.config, overrides=chosen)
         raise_all(loaded.errors)
@@ -452,8 +466,7 @@ def score(
         if not isinstance(completions, pl.DataFrame):
             completions = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
         table = load_rows(completions, name="completions", by_trial=True).rows
-    given = load_table(samples) if isinstance(samples, str | Path) else load_rows(samples, name="samples")
-    dataset = order_dataset(ready, Dataset.of(given.rows, name="samples"), table)
+    dataset = order_dataset(ready, Dataset.of(rows, name="samples"), table)
     column, calls_model = chosen.completion_column, bool(ready.solver and ready.solver.needs_model)
     recorded: Recorded | None
     if table is not None or not calls_model or chosen.model is not None:

@@ -357,7 +357,7 @@ def _read_details(task: TaskRows, row: Json) -> list[Record]:
         asked = prompt[-1]["content"]
     # Choices that are labels themselves leave the options to the prompt. Single characters that neither count
     # nor stand before the prompt's options are options: `Q`, `O`, `N`.
-    texts, shown = ask.read_texts(doc.get("choices")) or (), prompts.find_shown(asked)
+    texts, shown = ask.read_texts(doc.get("choices")) or (), ask.find_shown(asked)
     is_shown = shown.choices == tuple(text.strip() for text in texts)
     choices, options = ask.take_labels(texts, counting=not is_shown), shown.options
     if len(texts) < _FEWEST:

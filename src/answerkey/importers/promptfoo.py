@@ -107,7 +107,7 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
 
 
 def _read_question(row: Json, messages: prompts.Messages | None, columns: Mapping[str, str]) -> ask.Question:
-    shown = prompts.find_shown(prompts.find_question(messages))
+    shown = ask.find_shown(prompts.find_question(messages))
     cells = row.object("vars") or row.object("testCase", "vars")
     chosen = tuple((role, column) for role, column in columns.items() if column in cells)
     found = ask.find_columns_of_row(tuple(cells), chosen).read_question(cells)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from answerkey.datasets.questions import LABELS, Question
+from answerkey.datasets.questions import Question
 from answerkey.importers.logs import DamagedError, Json, Record, Verdict, parse_json
 from answerkey.models.responses import mend_text, to_json_values
 from answerkey.types import Completion, CompletionStatus
@@ -17,39 +16,8 @@ Messages = list[dict[str, object]]
 
 # ── prompts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-#: A line that shows an option: `A) one`, `(B) two`, `C. three`; also with the wide marks of East Asia.
-_OPTION = re.compile(
-    r"^[ \t]*[(\[\uff08]?(?P<label>[A-Z])[)\].:\uff09\uff0e\uff1a\u3001][ \t]*(?=\S)", re.MULTILINE
-)
-#: Options stand at the end of a prompt; no more of it is searched.
-_SEARCHED = 100_000
-_FEWEST = 2
 #: How tools call those who speak, where they do not say `user`.
 _SPEAKERS = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system", "human": "user", "bot": "assistant"}
-
-
-def find_shown(prompt: str | None) -> Question:
-    """Return the question of a prompt with its last options that are lettered from A on.
-
-    Options before them belong to worked examples. A prompt without any is the question as a whole.
-    """
-    whole = prompt or ""
-    text = whole[-_SEARCHED:]
-    found: list[re.Match[str]] = []
-    run: list[re.Match[str]] = []
-    for match in _OPTION.finditer(text):
-        if match["label"] != LABELS[len(run)]:
-            run = []
-        if match["label"] == LABELS[len(run)]:
-            run.append(match)
-        found = run if len(run) >= _FEWEST else found
-    if not found:
-        return Question(prompt)
-    last = text.find("\n", found[-1].end())
-    ends = [*(one.start() for one in found[1:]), len(text) if last < 0 else last]
-    options = tuple(text[one.end() : end].strip() for one, end in zip(found, ends, strict=True))
-    before = whole[: len(whole) - len(text) + found[0].start()]
-    return Question(before.strip(), LABELS[: len(found)], options)
 
 
 def read_messages(prompt: object) -> Messages | None:

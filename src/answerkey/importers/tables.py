@@ -13,6 +13,7 @@ from typing import ClassVar
 from answerkey.datasets import questions as ask
 from answerkey.datasets.content import COMPRESSIONS, require_plain
 from answerkey.datasets.formats import FORMATS
+from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
@@ -57,8 +58,7 @@ class PlainReader(KnownReader):
             raise log.make_error("E209", "no column holds completions", hint)
         log.description.task = log.path.name.partition(".")[0]
         log.description.score = roles.columns.get("score") or roles.columns.get("predicted")
-        for sample_id, row in _iterate_table(rows, roles):
-            question = roles.read_question(row)
+        for sample_id, row, question in _iterate_table(rows, roles):
             said = responses.read_message(roles.cell(row, "completion"))
             trial = Json(roles.cell(row, "trial")).count() or 0
             read, score = roles.text(row, "predicted"), roles.cell(row, "score")
@@ -72,30 +72,30 @@ class PlainReader(KnownReader):
 
 
 def _open_table(path: Path, chosen: Mapping[str, str]) -> tuple[Rows, ask.QuestionColumns]:
-    """Open a table; E119 when it has not the columns that the caller names, E206 when it has no truth."""
+    """Open a table; E119 when it cannot be what the caller says, E206 when a column is not there."""
     rows = load_table(path, by_trial=True).rows
-    names = rows.columns
-    for role, name in chosen.items():
-        if role not in ask.LOG_ROLES:
-            hint = suggest(role, ask.LOG_ROLES) or f"what a column can be: {listing(ask.LOG_ROLES)}"
-            raise SpecError("E119", f"`--column {role}={name}`: nothing is called `{role}`", hint=hint)
-        if name not in names and not any(name.startswith(f"{one}.") for one in names):
-            hint = suggest(name, names) or f"columns: {listing(names)}"
-            raise SpecError("E119", f"`--column {role}={name}`: there is no column `{name}`", hint=hint)
-    roles = ask.find_columns(names, ask.LOG_ROLES, chosen, rows.slice(0, ask.LOOKED_AT).load())
-    if not {"answer", "index"} & set(roles.columns):
+    for role in chosen.keys() - {"truth", *ask.LOG_ROLES}:
+        hint = suggest(role, ask.LOG_ROLES) or f"what a column can be: {listing(ask.LOG_ROLES)}"
+        raise SpecError("E119", f"`--column {role}={chosen[role]}`: nothing is called `{role}`", hint=hint)
+    roles = recognise(rows, chosen, ask.LOG_ROLES, needs_all=False)
+    if "truth" not in roles.columns:
         hint = f"name the column: `--column answer=NAME`; columns: {listing(rows.columns)}"
         raise DataError("E206", "no column holds the truth", where=Place(file=str(path)), hint=hint)
     return rows, roles
 
 
-def _iterate_table(rows: Rows, roles: ask.QuestionColumns) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield id and cells of each row."""
+def _iterate_table(
+    rows: Rows, roles: ask.QuestionColumns
+) -> Iterator[tuple[str, Mapping[str, object], ask.Question]]:
+    """Yield id and cells of each row, and what it asks."""
     own = roles.columns.get("id")
     for _, block in iterate_blocks(rows, size=_BLOCK):
-        for number, row in zip(block.ids.to_list(), block.rows(), strict=True):
+        derived = roles.derive(block)
+        taken = roles.taken.union(set(derived.columns).difference(rows.columns))
+        for number, row in zip(derived.ids.to_list(), derived.rows(), strict=True):
             cell = row.get(own) if own else None
-            yield (str(number) if cell is None or cell == "" else str(cell)), row
+            sample_id = str(number) if cell is None or cell == "" else str(cell)
+            yield sample_id, row, ask.DERIVED.read_question(row, taken)
 
 
 # ── MMLU-Pro ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,8 +192,8 @@ class OpenAiBatchReader(KnownReader):
                 message = f"`--dataset {path}`: there is no such file"
                 raise SpecError("E119", message, where=Place(file=str(path)))
             rows, roles = _open_table(path, log.options.columns)
-            for sample_id, row in _iterate_table(rows, roles):
-                yield Record(sample_id, roles.read_question(row))
+            for sample_id, _, question in _iterate_table(rows, roles):
+                yield Record(sample_id, question)
         told.task = (path or log.path).name.partition(".")[0]
         if path is None:
             hint = "name the file with the questions: `--dataset FILE`"
@@ -326,7 +326,7 @@ def _find_choices(row: Json) -> tuple[ask.Texts | None, ask.Texts | None]:
     """Return labels and options; choices that are labels leave the options to the prompt."""
     texts = ask.read_texts(row.get("input", "choices"))
     if texts is None:
-        shown = prompts.find_shown(row.text("input", "raw"))
+        shown = ask.find_shown(row.text("input", "raw"))
         return shown.choices, shown.options
     stated = ask.read_texts(row.text("metadata", "choice_labels"))
     if stated is not None and len(stated) == len(texts):

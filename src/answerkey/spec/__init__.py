@@ -1,5 +1,6 @@
 """What the user wrote: YAML files become tasks and plans, with every mistake at its line and column."""
 
+from answerkey.spec.data_file import is_data_file
 from answerkey.spec.nodes import sort_errors
 from answerkey.spec.plan import (
     Plan,
@@ -26,6 +27,7 @@ __all__ = [
     "Specification",
     "Task",
     "find_ready_made",
+    "is_data_file",
     "is_task_file",
     "load_feature",
     "load_judges",

@@ -77,7 +77,12 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
     chosen = adapter or fields.adapter
     named = chosen.key if chosen else None
     return ModelSpec(
-        fields.key, node.place, fields.display_name, config=config, adapter=named, task=fields.task
+        fields.key,
+        node.place,
+        fields.display_name or fields.key,
+        config=config,
+        adapter=named,
+        task=fields.task,
     )
 
 

@@ -226,6 +226,24 @@ class Node:
         return replace(self, value={**self.entries, key: node}, keys={key: node.place, **self.keys})
 
 
+#: Files whose names say what they are, not what they are about.
+_KINDS = frozenset({"task", "dataset", "model", "run", "evaluation"})
+
+
+def name_key(name: str) -> str:
+    """Return a name as a key: letters, digits, `_` and `-`."""
+    return re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-")[:250]
+
+
+def with_key(node: Node) -> Node:
+    """Return a definition with a key: its own, else the name of its file, or of the folder of `task.yaml`."""
+    if not node.is_map or "key" in node.entries or node.is_broken:
+        return node
+    path = FilePath(node.place.file or "task")
+    stem = path.stem if path.stem not in _KINDS else path.resolve().parent.name if node.place.file else "task"
+    return node.having("key", Node(name_key(stem) or "task", node.place))
+
+
 def to_plain(node: Node) -> Any:  # noqa: ANN401 - whatever the file holds
     """Return the tree as plain Python values."""
     if isinstance(node.value, dict):
@@ -282,7 +300,7 @@ def kind_of(path: Path) -> Kind:
     """Return what kind of text stands at a position; indices of lists do not matter."""
     names = ["", *(step for step in path if isinstance(step, str))]
     last, above, pairs = names[-1], set(names[:-1]), set(itertools.pairwise(names))
-    if pairs & {("source", "rows"), ("source", "header")}:
+    if pairs & {("source", "rows"), ("source", "header"), ("source", "questions")}:
         return "material"
     if last in _CODE_FIELDS:
         return "code"

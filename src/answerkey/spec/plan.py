@@ -10,9 +10,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from answerkey.datasets.content import COMPRESSIONS, read_content
 from answerkey.datasets.dataset import Selection
+from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.storage import is_stored, require_address
-from answerkey.errors import AnswerkeyError, Place, SpecError, is_url, listing, raise_all, suggest
+from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, is_url, listing, raise_all, suggest
 from answerkey.models.config import (
     Adapter,
     Caller,
@@ -38,8 +40,9 @@ from answerkey.spec.config import (
     refuse_config,
     resolve_config,
 )
+from answerkey.spec.data_file import find_unused, is_data_file, make_run
 from answerkey.spec.models import ModelChoice, ModelSpec
-from answerkey.spec.nodes import Node, Problems, resolve_path
+from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path, with_key
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
 from answerkey.spec.ready_made import (
     ReadyMade,
@@ -60,6 +63,7 @@ FEATURES = {"policies": "answerkey.gates.policies"}
 #: `tasks` is a key of task files too: the kinds of model they are for.
 _RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
 _DATASET_ONLY = frozenset({"source", "file_path"})
+YAML_ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _SELECTION = frozenset(shapes.SelectionFields.model_fields)
 _LISTS = ("datasets", "models", "model_adapters", "tasks")
 Judges = dict[str, str | ModelConfig]
@@ -200,7 +204,7 @@ class Definitions(Project):
             lacking = [entry.entries.get("key", entry) for entry in entries]
             if node.is_broken or node.at(name).is_broken or any(one.is_broken for one in lacking):
                 self.unread.add(name)
-        for entry in node.at("datasets").items:
+        for entry in map(with_key, node.at("datasets").items):
             dataset = build_dataset(entry, problems, base=self.folder)
             self._keep(dataset, entry, self.datasets, "dataset", self.broken_datasets)
         for entry in node.at("models").items:
@@ -212,7 +216,7 @@ class Definitions(Project):
             if model.adapter is not None and model.adapter not in known:
                 hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
                 problems.add("E113", f"model adapter `{model.adapter}` is not defined", model.place, hint)
-        for entry in node.at("tasks").items:
+        for entry in map(with_key, node.at("tasks").items):
             if entry.key is None:
                 self.look_at_task(entry)
                 continue
@@ -248,7 +252,7 @@ class Definitions(Project):
         try:
             if is_here and path.suffix.lower() in {".yaml", ".yml"}:
                 node = self.read(path, limit=path.parent)
-                self.given_dataset = build_dataset(node, self.problems, base=path.parent)
+                self.given_dataset = build_dataset(with_key(node), self.problems, base=path.parent)
                 return
             if is_here and not path.exists():
                 hint = f"datasets of the run file: {listing(self.datasets)}" if self.datasets else None
@@ -411,8 +415,8 @@ def load_task(
             problems.add("E108", message, node.place, hint)
         else:
             given = given_by_caller({**overrides.config, **(config or {})})
-            built = build_task(node, known.resolve(node, given), problems)
-    except SpecError as error:
+            built = build_task(with_key(node), known.resolve(node, given), problems)
+    except (SpecError, DataError) as error:
         problems.report(error)
     return Loaded.of(built, problems)
 
@@ -421,7 +425,7 @@ def is_task_file(path: str | Path) -> bool:
     """Return whether a path leads to a task file; a run file, a folder and what cannot be read do not."""
     try:
         _, node = _open(path, Overrides(), Problems())
-    except SpecError:
+    except (SpecError, DataError):
         return False
     return node.is_map and _is_task(node)
 
@@ -438,7 +442,7 @@ def load_model(
     if is_url(reference):
         # Whoever stored the reference chose the host; the keys of this project are not theirs to send there.
         known.environment = load_environment(None, overrides.env)
-    if "/" not in reference:
+    if "/" not in reference and not is_data_file(file):
         known.define(known.read(find_file(file)))
     if reference in known.broken_models:
         raise problems.errors[0]
@@ -490,7 +494,7 @@ def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | No
             plan = plan and replace(plan, key=ready, display_name=about.title, description=about.summary)
         else:
             plan = _plan_file(*_open(path, overrides, problems))
-    except SpecError as error:
+    except (SpecError, DataError) as error:
         problems.report(error)
     return Loaded.of(plan, problems)
 
@@ -500,9 +504,37 @@ def _open(
 ) -> tuple[Definitions, Node]:
     if (name := find_ready_made(path)) is not None:
         return Definitions.open(Path(), overrides, problems), load_ready_made(name).task
-    source = path if isinstance(path, Mapping) else find_file(Path(path))
-    known = Definitions.open(source.parent if isinstance(source, Path) else Path(), overrides, problems)
-    return known, known.read(source)
+    if isinstance(path, Mapping):
+        known = Definitions.open(Path(), overrides, problems)
+        return known, known.read(path)
+    if is_data_file(path):
+        known = Definitions.open(Path() if is_remote(str(path)) else Path(path).parent, overrides, problems)
+        place = Place(file=str(path))
+        if unused := find_unused(path, overrides):
+            problems.notice(unused.strip("; "), place)
+        return known, from_plain(make_run(path, overrides), place)
+    if overrides.columns:
+        message = f"`--column` is for a data file, and `{path}` is none"
+        raise SpecError(
+            "E119", message, hint="name the columns in the task, or in `questions` of the dataset"
+        )
+    source = find_file(Path(path))
+    known, node = Definitions.open(source.parent, overrides, problems), None
+    try:
+        node = known.read(source)
+    except SpecError as error:
+        if error.code != "E102" or source.suffix.lower() in YAML_ENDINGS:
+            raise
+    if node is None or not (node.is_map or source.suffix.lower() in YAML_ENDINGS):
+        raise _refuse_file(source)
+    return known, node
+
+
+def _refuse_file(path: Path) -> DataError:
+    """Return the error about a file that is neither YAML nor data, as far as its name says."""
+    endings = f"endings of data files: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
+    message = f"`{path}` is no YAML file, and its ending names no format of data"
+    return DataError("E201", message, where=Place(file=str(path)), hint=read_content(path).guess() or endings)
 
 
 def _is_task(node: Node) -> bool:
@@ -526,6 +558,7 @@ def _plan_file(known: Definitions, node: Node) -> Plan | None:
         raise SpecError("E108", "this is an evaluation, not a run file", where=where, hint=hint)
     if _is_task(node):
         known.open_given_dataset()
+        node = with_key(node)
         key = node.key or "task"
         known.tasks[key] = node
         return _plan_alone(PlannedTask.alone(key, node, given_by_caller(known.overrides.config)), known)
@@ -627,7 +660,7 @@ def _read_evaluation(
     Of the config values that are stated, those that it does not declare are for its tasks.
     """
     problems = known.problems
-    node = carry_over(node, "evaluation", problems)
+    node = with_key(carry_over(node, "evaluation", problems))
     if not node.is_map:
         validate_node(shapes.EvaluationFields, node, problems, name="`evaluation`")
         return [], None, Config()

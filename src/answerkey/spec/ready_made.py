@@ -266,13 +266,13 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
     )
     described = {"key": key, "display_name": about.title, "source": source}
     return {
-        "run.yaml": _RUN_COMMENT + _write_yaml(run),
-        "task.yaml": comment + _write_yaml(to_plain(ready.task)),
-        "dataset.yaml": _DATASET_COMMENT + _write_yaml(described),
+        "run.yaml": _RUN_COMMENT + write_yaml(run),
+        "task.yaml": comment + write_yaml(to_plain(ready.task)),
+        "dataset.yaml": _DATASET_COMMENT + write_yaml(described),
     }
 
 
-def _write_yaml(plain: Mapping[str, Any]) -> str:
+def write_yaml(plain: Mapping[str, Any]) -> str:
     """Return plain values as YAML, with texts of several lines as blocks."""
     from ruamel.yaml import YAML
     from ruamel.yaml.scalarstring import LiteralScalarString

@@ -121,8 +121,6 @@ class Definition(DesignFields):
 class TaskFields(Described):
     """A task file."""
 
-    display_name: Text
-    description: Text
     tasks: tuple[TaskKind, ...] = ()
     config_spec: list[Annotated[Any, part("parameter")]] | None = None
     definition: Annotated[Any, part("definition")]
@@ -146,7 +144,6 @@ class MetricCommon(DesignFields):
 class DatasetFields(Described):
     """A dataset file."""
 
-    display_name: Text
     source: Annotated[Any, part("source")] | None = None
     file_path: Text | None = Field(default=None, json_schema_extra=OLD)
 
@@ -253,7 +250,6 @@ class ModelFields(Described):
     """A model file."""
 
     key: Reference
-    display_name: Text
     rate_limit: Annotated[Number, Field(gt=0)] | None = None
     tokens_per_minute: Annotated[Number, Field(gt=0)] | None = None
     max_concurrent_requests: Count | None = None

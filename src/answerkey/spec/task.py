@@ -36,7 +36,7 @@ ORDER_METRICS = {
 }
 #: What a reader sees but no number depends on.
 _WORDS_ONLY = frozenset({"display_name", "description", "long_description"})
-_NAMES = ("key", "display_name", "description", "long_description", "tags")
+_NAMES = ("key", "long_description", "tags")
 _UNBIASED_NOTICE = (
     "`pass@k` and `pass^k` are the unbiased estimators here: 1 - C(n-c, k)/C(n, k) and C(c, k)/C(n, k) of c"
     " successes in n trials"
@@ -217,7 +217,7 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
     fields = validate_node(shapes.TaskFields, node, problems, name="the task")
     if fields is None:  # names that stand in for missing or wrong ones, so that the rest can still be checked
         key = re.sub(r"[^a-zA-Z0-9_-]+", "-", node.key or "task")[:250] or "task"
-        fields = shapes.TaskFields(key=key, display_name=key, description="", definition=None)
+        fields = shapes.TaskFields(key=key, definition=None)
     if "definition" not in node.entries:
         return None
     written = carry_over(node.entries["definition"], "definition", problems)
@@ -289,6 +289,8 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
     prompts = [one for scorer in asking if (one := getattr(scorer, "model_prompt", None))]
     return Task(
         **{name: getattr(fields, name) for name in _NAMES},
+        display_name=fields.display_name or fields.key,
+        description=fields.description or "",
         config=config.values,
         dataset_columns=columns,
         dataset_key=own.dataset.key if own.dataset else None,

@@ -55,7 +55,7 @@ REFUSED = [
     *((f"view small/done --port {port}", "E119", "'--port'", "") for port in ("-1", "65536", "x")),
     ("schema tsk", "E119", "'task', 'run', 'dataset', 'model'", ""),
     ("init small", "E119", "`small/task.yaml` is there already; nothing was written", "a new or empty"),
-    ("init other --dataset small", "E119", "`--dataset` is of a ready-made task", "add `--task NAME`"),
+    ("init other --dataset small", "E119", "`--dataset small` is no data file", "add `--task NAME`"),
     ("tasks show mlu", "E113", "there is no ready-made task `mlu`", "did you mean `mmlu`?"),
     ("tasks show", "E119", "`tasks show` shows one task", ""),
     ("tasks mmlu arc", "E119", "`tasks show` shows one task", ""),

@@ -149,14 +149,14 @@ def test_a_good_project_is_said_to_be_good(call: Call, words: Words) -> None:
 def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words) -> None:
     """Exit code 2; each error has its place."""
     spoiled = TASK.replace("description", "descripion").replace(
-        "key: small", "key: small\nlong_description: x"
+        "    - type: string_equals_mcqa\n", "    - key: x\n"
     )
     (project / "task.yaml").write_text(spoiled, encoding="utf-8")
     checked = call("check", *words)
     assert checked.code == 2
     assert "error[E107]: unknown key `descripion`" in checked.out
-    assert "error[E108]: `description` is missing" in checked.out
-    assert "task.yaml:4:1" in checked.out
+    assert "error[E108]: `type` is missing" in checked.out
+    assert "task.yaml:3:1" in checked.out
     (project / "task.yaml").write_text(TASK, encoding="utf-8")
     write_rows(project / "rows.jsonl", [{"answer": "E", "completion": "A"}])
     bad = call("check", *words, "--json")

@@ -256,7 +256,7 @@ def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path, [{"frage": "Welche?", "answer": "A"}])
     with pytest.raises(DataError, match="no column holds the question") as caught:
         audit(path)
-    assert "--question COLUMN" in str(caught.value.hint)
+    assert "--column question=NAME" in str(caught.value.hint)
     with pytest.raises(DataError, match="there is no column `farge`"):
         audit(path, question=["farge"])
     assert audit(path, question=["frage"]).rows == 1

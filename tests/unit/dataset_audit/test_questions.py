@@ -8,19 +8,27 @@ from answerkey.dataset_audit.questions import (
     Question,
     TruthForm,
     find_damage,
+    find_derived,
     find_fields,
     find_place,
-    guess_form,
-    name_options,
     read_questions,
 )
+from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import load_rows
 
 
 def read(row: dict[str, Any], **said: Any) -> Question:  # noqa: ANN401 - the fields of find_fields
-    """Return the question of a row, with the parts found by name unless said."""
+    """Return the question of a row, with the parts that are said."""
     samples = load_rows([row], name="rows").samples
     (question,) = read_questions(samples, find_fields(samples, **said))
+    return question
+
+
+def read_recognised(row: dict[str, Any]) -> Question:
+    """Return the question of a row whose parts are recognised."""
+    samples = load_rows([row], name="rows").samples
+    found = recognise(samples, needs_all=False)
+    (question,) = read_questions(found.derive(samples), find_derived(found))
     return question
 
 
@@ -52,7 +60,7 @@ def test_parts_are_found_by_their_names(
     row: dict[str, object], options: object, labels: object, truth: int
 ) -> None:
     """Options may stand in columns of their own, in mappings, or under their labels."""
-    found = read({"question": "q", **row})
+    found = read_recognised({"question": "q", **row})
     assert (found.text, found.options, found.labels, found.truth) == ("q", options, labels, truth)
 
 
@@ -87,21 +95,6 @@ def test_parts_may_be_named() -> None:
 def test_a_truth_names_its_option(said: str | None, form: TruthForm, place: int | None) -> None:
     """By label, by a place counted from 0 or from 1, or by text."""
     assert find_place(said, ["A", "B", "C", "D"], ["x", "y", "v", "w"], form) == place
-
-
-@pytest.mark.parametrize(
-    ("truths", "form"),
-    [("AB", "label"), ("01", "index"), ("12", "number"), ("xy", "text"), ("101", "index")],
-)
-def test_the_form_of_truths_is_guessed(truths: str, form: str) -> None:
-    """Labels first; numbers count from 0 if one is 0, else from 1; else texts."""
-    assert guess_form([Question("q", ("x", "y"), ("A", "B"), None, said) for said in truths]) == form
-
-
-def test_options_without_names_get_letters() -> None:
-    """Up to 26 options are letters, more are numbers."""
-    assert name_options(3) == ["A", "B", "C"]
-    assert name_options(27)[-1] == "27"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from answerkey.datasets.questions import (
+    DERIVED,
     find_columns,
     find_label,
     label_options,
@@ -14,6 +15,7 @@ from answerkey.datasets.questions import (
     read_texts,
     take_labels,
 )
+from answerkey.datasets.recognition import recognise
 from answerkey.datasets.tables import load_rows
 
 ABCD = ("A", "B", "C", "D")
@@ -77,6 +79,8 @@ def test_a_number_is_a_label_before_it_is_a_place() -> None:
         ([{"text": "x", "label": "A"}, {"text": "y", "label": "B"}], ["x", "y"], ["A", "B"]),
         ({"text": ["x", "y"], "label": ["1", "2"]}, ["x", "y"], ["1", "2"]),
         ({"A": "x", "B": "y", "C": None}, ["x", "y"], ["A", "B"]),
+        ({"not A": 0, "not B": 1}, ["not A", "not B"], []),
+        ("['x' 'it\\'s' \"y\"]", ["x", "it's", "y"], []),
         ('{"A": "x", "B": "y"}', ["x", "y"], ["A", "B"]),
         ("no list", None, []),
         ("[", None, []),
@@ -125,8 +129,10 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     truth = choices[1] if choices else "B"
     whole = {"Question": "q", "answer": truth, "subject": "maps", "note": 1, **row}
     found = find_columns(list(whole)).read_question(whole)
-    first = load_rows([whole], name="rows").samples
-    assert find_columns(list(whole), first=first).read_question(whole) == found
+    samples = load_rows([whole], name="rows").samples
+    columns = recognise(samples, needs_all=False)
+    derived = next(columns.derive(samples).rows())
+    assert DERIVED.read_question(derived, columns.taken.union(DERIVED.taken)) == found
     assert (found.question, found.choices, found.options, found.truth) == ("q", choices, options, truth)
     assert (found.category, found.original) == ("maps", {"note": 1})
 
@@ -135,9 +141,11 @@ def test_what_columns_hold_tells_which_is_meant() -> None:
     """Fields inside a cell are found, a column of nulls is passed over, and letters alone are no options."""
     listed = [{"text": "x", "label": "1"}, {"text": "y", "label": "2"}]
     row = {"question": {"stem": "q", "choices": listed}, "answer": None, "label": "2", "labels": ["1", "2"]}
-    found = find_columns(list(row), first=load_rows([row], name="rows").samples)
+    samples = load_rows([row], name="rows").samples
+    found = recognise(samples)
     names = {"question": "question.stem", "options": "question.choices", "choices": "labels"}
-    assert found.columns == {**names, "answer": "label"}
-    question = found.read_question(row)
-    assert (question.question, question.choices, question.options) == ("q", ("1", "2"), ("x", "y"))
-    assert question.truth == "2"
+    assert found.columns == {**names, "truth": "label"}
+    derived = found.derive(samples).row(0)
+    assert [derived[name] for name in ("question", "options", "choices", "truth")] == [
+        *("q", ["x", "y"], ["1", "2"], "2")
+    ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from answerkey.datasets.questions import find_shown
 from answerkey.importers import Question
-from answerkey.importers.prompts import find_question, find_shown, read_messages
+from answerkey.importers.prompts import find_question, read_messages
 
 
 @pytest.mark.parametrize(

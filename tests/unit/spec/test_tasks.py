@@ -107,7 +107,6 @@ definition:
         ("display_name: Questions", "display_nme: Q", "E107 2:1", "did you mean `display_name`?"),
         ("dataset: {key", "dataset: {ky", "E107 7:13", "did you mean `key`?"),
         ("      choices:", "      choicess:", "E107 11:7", "did you mean `choices`?"),
-        ("display_name: Questions\n", "", "E108 1:1", "`display_name` is missing"),
         ("{key: questions}", "questions", "E108 7:12", "must be a mapping"),
         *(
             (TRUTH, text, "E108 10:28", "")

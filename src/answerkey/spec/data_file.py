@@ -1,0 +1,154 @@
+"""A data file in place of a task: its columns become a dataset, a task and a run, as YAML would say it."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from answerkey.datasets.formats import split_endings
+from answerkey.datasets.questions import DATASET_ROLES, SAID_ROLES, QuestionColumns, find_columns
+from answerkey.datasets.recognition import recognise
+from answerkey.datasets.rows import Rows
+from answerkey.errors import SpecError, listing, suggest
+from answerkey.spec.nodes import name_key
+from answerkey.spec.project import Overrides
+from answerkey.spec.ready_made import write_yaml
+from answerkey.spec.sources import DatasetSpec, is_remote
+
+_PASSAGE = "{% if sample.passage %}{{ sample.passage }}\n\n{% endif %}"
+_PROMPT = """\
+{{ sample.question }}
+{% for letter, text in sample.choices | zip(sample.options) %}
+{{ letter }}. {{ text }}
+{%- endfor %}
+
+Answer with the letter of the right option and nothing else.
+Answer:"""
+_SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.truth }}",
+    "choices": "{{ sample.choices }}",
+    "options": "{{ sample.options }}",
+    "extraction": "stated_answer",
+}
+_COMMENTS = {
+    "dataset": "# Which columns are what; the task reads them by these names, and the labels as `choices`.\n",
+    "task": "# What is asked, and how replies are scored.\n",
+    "run": "# Name your model here, or with `--model`.\n",
+}
+#: A JSON file that is an object with one of these keys is a task or run file; no such file is longer.
+_SPEC_KEYS = ("definition", "tasks", "evaluation", "datasets", "models", "task_specifications", "source")
+_LONGEST_SPEC = 1_000_000
+_COMMENT_RECORDED = "# The dataset brings its completions: no model is called.\n"
+
+
+def is_data_file(given: object) -> bool:
+    """Return whether a caller gives a data file, by its name; JSON that is an object may be a run file."""
+    if not isinstance(given, str | Path) or not split_endings(str(given))[0]:
+        return False
+    path = Path(given)
+    if is_remote(str(given)) or path.suffix.lower() != ".json" or not path.is_file():
+        return not path.is_dir()
+    with path.open("rb") as stream:
+        head = stream.read(_LONGEST_SPEC)
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return True
+    return not any(f'"{key}"'.encode() in head or f"{key}:".encode() in head for key in _SPEC_KEYS)
+
+
+def recognise_file(given: str | Path, overrides: Overrides) -> tuple[QuestionColumns, Rows]:
+    """Return what the columns of a data file are, and the rows that say so; raises as `recognise`.
+
+    A column of completions is passed over when the caller names a model, or brings others.
+    """
+    columns, roles = dict(overrides.columns), tuple[str, ...](DATASET_ROLES)
+    if overrides.model is not None or overrides.completions is not None:
+        roles = tuple(role for role in roles if role != "completion")
+    elif overrides.completion_column is not None:
+        columns["completion"] = overrides.completion_column
+    for role in columns.keys() - set(SAID_ROLES):
+        hint = suggest(role, SAID_ROLES) or f"what a column can be: {listing(SAID_ROLES)}"
+        raise SpecError("E119", f"`--column {role}={columns[role]}`: nothing is called `{role}`", hint=hint)
+    path = Path(given)
+    known = path.stat() if not is_remote(str(given)) and path.is_file() else None
+    stamp = known and (known.st_mtime_ns, known.st_size)
+    return _recognise(str(given), tuple(columns.items()), roles, stamp)
+
+
+@lru_cache(maxsize=16)
+def _recognise(
+    given: str,
+    columns: tuple[tuple[str, str], ...],
+    roles: tuple[str, ...],
+    stamp: tuple[int, int] | None,  # noqa: ARG001 - a file that has changed is another one
+) -> tuple[QuestionColumns, Rows]:
+    rows = DatasetSpec.of_path(given).source.read(name=given).rows
+    return recognise(rows, dict(columns), roles), rows
+
+
+def describe_file(given: str | Path, overrides: Overrides) -> str:
+    """Return the line that says what was recognised in a data file."""
+    found, rows = recognise_file(given, overrides)
+    count = f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
+    return f"{Path(given).name}: {count}; {found.describe()}{find_unused(given, overrides)}"
+
+
+def find_unused(given: str | Path, overrides: Overrides) -> str:
+    """Return what is said of a column of completions that is not used; empty without any."""
+    found, rows = recognise_file(given, overrides)
+    name = find_columns(rows.columns, ("completion",)).columns.get("completion")
+    if name is None or name in found.taken:
+        return ""
+    instead = "the model answers" if overrides.model is not None else "others are given"
+    return f"; completions in `{name}` are not used: {instead}"
+
+
+def make_run(given: str | Path, overrides: Overrides) -> dict[str, Any]:
+    """Return a data file as a run file would describe it, with the dataset and the task in it.
+
+    The completions of the file are scored, unless the caller names a model, or others.
+    """
+    if overrides.dataset is not None:
+        message = f"`--dataset` is of a task, and `{given}` is a data file"
+        raise SpecError("E119", message, hint="leave one of them out")
+    said = recognise_file(given, overrides)[0].say()
+    dataset = DatasetSpec.of_path(given)
+    key = name_key(dataset.key) or "data"
+    place = getattr(dataset.source, "path_field", "url")
+    source = {"type": dataset.source.type, place: getattr(dataset.source, place), "questions": said}
+    definition: dict[str, Any] = {"scorers": [_SCORER]}
+    if "completion" not in said:
+        content = (_PASSAGE if "passage" in said else "") + _PROMPT
+        builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": content}]}
+        definition = {"solver": {"type": "single_turn_solver", "input_builder": builder}, **definition}
+    return {
+        "datasets": [{"key": key, "source": source}],
+        "tasks": [{"key": key, "definition": definition}],
+        "evaluation": {"key": key, "task_specifications": [{"task_key": key}]},
+    }
+
+
+def write_project(given: str | Path, overrides: Overrides, folder: Path) -> dict[str, str]:
+    """Return a data file as the files of a project in a folder, by their names."""
+    run = make_run(given, overrides)
+    (dataset,), (task,), (asked,) = run["datasets"], run["tasks"], run["evaluation"]["task_specifications"]
+    if "file_path" in dataset["source"]:
+        dataset["source"]["file_path"] = _relate(dataset["source"]["file_path"], folder)
+    is_recorded = "solver" not in task["definition"]
+    if overrides.completions is not None:
+        asked["completions"] = _relate(str(overrides.completions), folder)
+    elif not is_recorded:
+        asked["model_key"] = overrides.model or "builtin/random?seed=0"
+    run |= {f"{kind}s": [{"$ref": f"{kind}.yaml"}] for kind in ("dataset", "task")}
+    comments = _COMMENTS | ({"run": _COMMENT_RECORDED} if is_recorded else {})
+    files = {"run": run, "task": task, "dataset": dataset}
+    return {f"{kind}.yaml": comments[kind] + write_yaml(plain) for kind, plain in files.items()}
+
+
+def _relate(file: str, folder: Path) -> str:
+    """Return how a file of the project names another one."""
+    if is_remote(file):
+        return file
+    return Path(os.path.relpath(Path(file).resolve(), folder.resolve())).as_posix()

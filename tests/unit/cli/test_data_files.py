@@ -1,0 +1,284 @@
+"""Laws of a data file in place of a task: `run`, `score`, `check`, `audit-dataset`, `init` and Python."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.unit.shapes import CAPITALS, SHAPES, Shape
+
+import answerkey as ak
+from answerkey.errors import AnswerkeyError
+from answerkey.testing import TestServer
+
+from .conftest import Call, write_rows
+
+KNOWING = "builtin/simulated?accuracy=1&style=sentence"
+ROWS = [
+    {"question": question, "options": options, "answer": place, "topic": "maps"}
+    for question, options, place in CAPITALS
+]
+SAID = (
+    "mine.jsonl: 4 rows; question `question`, options `options`, truth `answer` (index from 0),"
+    " category `topic`"
+)
+
+
+def strip(told: Any) -> Any:  # noqa: ANN401 - what `--json` printed
+    """Return the tasks of a run without what no two runs share."""
+    return [
+        {name: one for name, one in task.items() if name in {"key", "counts", "metrics"}}
+        for task in told["tasks"]
+    ]
+
+
+@pytest.fixture
+def mine() -> str:
+    """Return a data file: question, options, and an index."""
+    return write_rows(Path("mine.jsonl"), ROWS).name
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_every_shape_is_run_as_it_is(call: Call, shape: Shape, tmp_path: Path) -> None:
+    """From the file to a number without a word of YAML; who knows the truths gets all of them right."""
+    path = shape.write(tmp_path)
+    told = call("run", path.name, "--model", KNOWING, "--json")
+    (task,) = told.json["tasks"]
+    assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, len(shape.truths), 1.0)
+    rows = len(shape.rows) or len(CAPITALS)
+    assert told.err.startswith(f"{path.name}: {rows} rows; question ")
+    assert call("check", path.name, "-q").code == 0
+    assert call("audit-dataset", path.name, "-q").code == 0
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path) -> None:
+    """Same prompts, same numbers; each file is short enough to be read at a glance."""
+    path = shape.write(tmp_path)
+    words = ("--model", "builtin/random?seed=3")
+    direct = call("run", path.name, *words, "--save", "saved", "--json")
+    assert "project: saved\n" in direct.err
+    saved = call("run", "saved", "--json")
+    assert strip(direct.json) == strip(saved.json)
+    asked = [call("run", one, *words, "--dry-run", "--json").json for one in (path.name, "saved")]
+    assert asked[0] == asked[1]
+    lines = {
+        one: len(Path(f"saved/{one}.yaml").read_text().splitlines()) for one in ("run", "task", "dataset")
+    }
+    assert all(count <= 30 for count in lines.values()), lines
+
+
+def test_one_line_says_what_was_recognised(call: Call, mine: str) -> None:
+    """On stderr, in `run`, `score`, `check` and `init`; `--dry-run` shows the prompt; `-q` says nothing."""
+    dry = call("run", mine, "--model", "builtin/longest", "--dry-run")
+    assert dry.err == f"{SAID}\n"
+    assert "| What is the capital of France?\n  |\n  | A. Lyon\n  | B. Paris" in dry.out
+    assert "| Answer with the letter of the right option and nothing else." in dry.out
+    assert call("check", mine).err == f"{SAID}\n"
+    assert call("run", mine, "--model", "builtin/longest", "-q").err == ""
+    assert call("init", "made", "--dataset", mine).err == f"{SAID}\nnext: answerkey run made\n"
+    made = call("run", "made", "--json")
+    assert (made.code, made.json["tasks"][0]["counts"]["samples"]) == (0, 4)
+    refused = call("init", "made", "--dataset", mine)
+    assert (refused.code, "is there already; nothing was written" in refused.err) == (2, True)
+
+
+def test_a_run_of_a_data_file_is_a_run(call: Call, mine: str) -> None:
+    """It is shown, explained, compared, audited, reported, scored again and gone on with like any other."""
+    assert call("run", mine, "--model", "builtin/longest", "--out", "one").code == 0
+    assert call("run", mine, "--model", KNOWING, "--out", "two", "--num-samples", "4").code == 0
+    for words in ("show one", "explain one 000001", "compare one two", "audit two", "report two -o r.html"):
+        done = call(*words.split())
+        assert done.code in {0, 1}, done.err
+    shown = call("explain", "one", "000001").out
+    assert "A. Lyon" in shown
+    again = call("rescore", "two", "--out", "three", "--json")
+    assert again.json["tasks"][0]["metrics"][0]["value"] == 1.0
+    assert call("resume", "one").code == 0
+
+
+def test_a_run_of_a_data_file_that_was_stopped_goes_on(call: Call, mine: str, server: TestServer) -> None:
+    """What its columns are is part of the run: nothing need be said again."""
+    flags = ("--model", f"{server.url}#m", "--column", "truth=answer:0", "--max-calls", "2")
+    assert call("run", mine, *flags, "--out", "live").code == 3
+    done = call("resume", "live", "--json")
+    assert (done.code, done.json["tasks"][0]["metrics"][0]["value"]) == (0, 0.25)
+    assert server.asked.total == 4
+
+
+def test_completions_in_the_file_are_scored(call: Call) -> None:
+    """A model that is named answers in their place, and that is said; `score` and `run` do the same."""
+    rows = [
+        row | {"generated_text": f"The answer is {letter}."} for row, letter in zip(ROWS, "BABB", strict=True)
+    ]
+    write_rows(Path("both.jsonl"), rows)
+    scored = call("score", "both.jsonl", "--json", "--save", "kept")
+    assert "completion `generated_text`" in scored.err
+    assert scored.json["tasks"][0]["metrics"][0]["value"] == 0.5
+    assert strip(call("run", "both.jsonl", "--json").json) == strip(scored.json)
+    assert strip(call("run", "kept", "--json").json) == strip(scored.json)
+    asked = call("run", "both.jsonl", "--model", KNOWING)
+    assert "; completions in `generated_text` are not used: the model answers\n" in asked.err
+    assert "warning: completions in `generated_text` are not used: the model answers" in asked.out
+    named = call("score", "both.jsonl", "--completion-column", "generated_text", "--json")
+    assert strip(named.json) == strip(scored.json)
+
+
+def test_completions_of_another_file_are_scored(call: Call, mine: str) -> None:
+    """In the order of the rows; the project that is saved names their file."""
+    write_rows(Path("said.jsonl"), [{"completion": letter} for letter in "BABA"])
+    scored = call("score", mine, "--completions", "said.jsonl", "--save", "kept", "--json")
+    assert scored.json["tasks"][0]["metrics"][0]["value"] == 0.5
+    assert strip(call("run", "kept", "--json").json) == strip(scored.json)
+    none = call("score", mine)
+    assert (none.code, "add `--completions FILE`" in none.err) == (2, True)
+
+
+def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
+    """`--column` decides what fits in two ways, in every command that takes a data file."""
+    rows = [{"question": "?", "options": ["x", "y", "z"], "answer": 1 + number % 2} for number in range(4)]
+    write_rows(Path("mine.jsonl"), rows)
+    for words in ("run mine.jsonl --model builtin/longest", "check mine.jsonl", "audit-dataset mine.jsonl"):
+        refused = call(*words.split())
+        assert refused.code == 2
+        assert "the truths can be read in 2 ways, which all fit" in refused.err + refused.out
+        assert "`--column truth=answer:0` or `--column truth=answer:1`" in refused.err + refused.out
+    assert call("init", "new", "--dataset", "mine.jsonl").code == 2
+    assert not Path("new").exists()
+    for base, counts in (("0", {"B": 2, "C": 2}), ("1", {"A": 2, "B": 2})):
+        flag = ("--column", f"truth=answer:{base}")
+        assert call("check", "mine.jsonl", *flag).code == 0
+        audited = call("audit-dataset", "mine.jsonl", *flag, "--json")
+        assert audited.json["datasets"][0]["all"]["labels"] == counts
+        made = call("init", f"made{base}", "--dataset", "mine.jsonl", *flag)
+        assert (made.code, call("run", f"made{base}", "-q").code) == (0, 0)
+        assert f"truth: answer:{base}" in Path(f"made{base}/dataset.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words", "code", "told"),
+    [
+        ("hidden.jsonl", [{"question": "?", "options": ["x", "y"], "answer": -1}], "", "E215", "are hidden"),
+        ("bare.jsonl", [{"question": "?", "answer": "A"}], "", "E206", "no column holds the options"),
+        ("mine.jsonl", ROWS, "--column answr=x", "E119", "nothing is called `answr`"),
+        ("mine.jsonl", ROWS, "--column truth=nope", "E206", "truth: there is no column `nope`"),
+        ("mine.jsonl", ROWS, "--dataset mine.jsonl", "E119", "`--dataset` is of a task"),
+        ("mine.jsonl", ROWS, "--config x=1", "E110", "unknown config name `x`"),
+        ("empty.csv", b"", "", "E210", "the file is empty"),
+        ("empty.parquet", b"", "", "E210", "the file is empty"),
+        ("bad.parquet", b"PAR1 no", "", "E202", "not a valid Parquet file"),
+        (
+            "table.bin",
+            b"PAR1\x00\xff",
+            "",
+            "E201",
+            "by its first bytes this file is Parquet: name it `.parquet`",
+        ),
+        ("book.xlsx", b"PK\x03\x04\xff\xfe", "", "E201", "a workbook: unpack it, or save it as CSV"),
+        ("table.txt", b"question,A,B,answer\nwho?,x,y,A\n", "", "E201", "endings of data files: `.csv`"),
+        ("lines.json", b'{"question": "?"}\n{"question": "?"}\n', "", "E202", "name it `.jsonl`"),
+        ("nested.json", b'{"examples": [{"input": "?"}]}', "", "E202", "not a JSON list of objects"),
+        (
+            "task.yaml",
+            b"definition: {scorers: []}",
+            "--column truth=x",
+            "E119",
+            "`--column` is for a data file",
+        ),
+        ("task.yaml", b"definition: {scorers: []}", "--save new", "E119", "`--save` writes a data file"),
+    ],
+)
+def test_what_cannot_be_run_is_explained(
+    call: Call, name: str, content: bytes | list[Any], words: str, code: str, told: str
+) -> None:
+    """Data is never called YAML; what is neither is said to be so."""
+    if isinstance(content, bytes):
+        Path(name).write_bytes(content)
+    else:
+        write_rows(Path(name), content)
+    refused = call("run", name, "--model", "builtin/longest", *words.split())
+    assert refused.code == 2
+    assert f"error[{code}]" in refused.err
+    assert told in refused.err
+    assert "YAML:" not in refused.err
+    assert not Path("runs").exists()
+
+
+def test_a_file_that_is_not_there_is_looked_for(call: Call, mine: str) -> None:
+    """With the names that are near; a folder with an ending is a folder."""
+    missing = call("run", "mne.jsonl", "--model", "builtin/longest")
+    assert (missing.code, f"did you mean `{mine}`?" in missing.err) == (2, True)
+    Path("folder.jsonl").mkdir()
+    assert "holds no `run.yaml`" in call("run", "folder.jsonl", "--model", "builtin/longest").err
+
+
+def test_every_format_gives_the_same_numbers(call: Call, mine: str) -> None:
+    """Compressed, as JSON, CSV or Parquet: the reader's formats are those of a data file."""
+    text = Path(mine).read_text()
+    Path("mine.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    Path("mine.json").write_text(json.dumps(ROWS))
+    pl.DataFrame(ROWS).write_parquet("mine.parquet")
+    frame = pl.DataFrame([row | {"options": json.dumps(row["options"])} for row in ROWS])
+    frame.write_csv("mine.csv")
+    frame.write_csv("mine.tsv", separator="\t")
+    found = {
+        suffix: strip(call("run", f"mine.{suffix}", "--model", "builtin/longest", "--json").json)
+        for suffix in ("jsonl", "jsonl.gz", "json", "parquet", "csv", "tsv")
+    }
+    assert all(one == found["jsonl"] for one in found.values())
+
+
+def test_hostile_columns_are_run_and_saved(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks like a template, a variable or a config value in a name stays a name, in the project too."""
+    monkeypatch.setenv("HOME_OF_ALL", "secret")
+    columns = {
+        "question": "$HOME_OF_ALL",
+        "options": "{{ 7*7 }}",
+        "truth": "<< config.x >>",
+        "category": "a: #b",
+    }
+    rows = [{columns["question"]: "?", columns["options"]: ["x", "y"], columns["truth"]: "B", "a: #b": "c"}]
+    write_rows(Path("odd.jsonl"), rows)
+    flags = [word for role, name in columns.items() for word in ("--column", f"{role}={name}")]
+    direct = call("run", "odd.jsonl", *flags, "--model", KNOWING, "--save", "saved", "--json")
+    assert (direct.code, direct.json["tasks"][0]["metrics"][0]["value"]) == (0, 1.0)
+    assert strip(call("run", "saved", "--json").json) == strip(direct.json)
+
+
+def test_names_of_ones_own_files_have_defaults(call: Call, mine: str) -> None:
+    """A task needs no `key`, `display_name` or `description`, a dataset no `display_name`."""
+    scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "B", "choices": ["A", "B"]}
+    prompt = [{"role": "user", "content": "{{ sample.question }}"}]
+    solver = {
+        "type": "single_turn_solver",
+        "input_builder": {"type": "chat_completion", "input_messages": prompt},
+    }
+    Path("quiz.yaml").write_text(json.dumps({"definition": {"solver": solver, "scorers": [scorer]}}))
+    told = call("run", "quiz.yaml", "--dataset", mine, "--model", "builtin/constant?choice=B", "--json")
+    assert (told.code, told.json["tasks"][0]["key"]) == (0, "quiz")
+    Path("mine.yaml").write_text(json.dumps({"source": {"type": "local", "file_path": mine}}))
+    assert (
+        call("run", "quiz.yaml", "--dataset", "mine.yaml", "--model", "builtin/constant?choice=B").code == 0
+    )
+
+
+def test_python_takes_a_data_file(mine: str) -> None:
+    """`run`, `check` and `score`, with `columns`; completions may be texts."""
+    assert ak.run(mine, model=KNOWING).metrics["Accuracy"].value == 1.0
+    assert ak.check(mine).errors == ()
+    assert ak.score(mine, completions=["B", "A", "C", "C"]).metrics["Accuracy"].value == 0.75
+    assert (
+        ak.score(mine, completions=[*"BADC"], columns={"truth": "answer:0"}).metrics["Accuracy"].value == 1.0
+    )
+    with pytest.raises(AnswerkeyError, match="brings its samples"):
+        ak.score(mine, ROWS, ["A"] * 4)
+    with pytest.raises(AnswerkeyError, match="a task needs some"):
+        ak.score({"definition": {"scorers": []}})
+    write_rows(Path("both.jsonl"), [row | {"completion": "A"} for row in ROWS])
+    assert ak.score("both.jsonl").metrics["Accuracy"].value == 0.25
+    (found,) = ak.audit_dataset(mine)
+    assert (found.rows, found.fields["truth form"]) == (4, "index")

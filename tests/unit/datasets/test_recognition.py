@@ -1,0 +1,283 @@
+"""Laws of the recogniser: the columns of a table, judged on all rows; what cannot be told is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.unit.shapes import SHAPES, Shape
+
+from answerkey.datasets import rows as blocks
+from answerkey.datasets.questions import QuestionColumns
+from answerkey.datasets.recognition import recognise
+from answerkey.datasets.tables import FileFields, load_rows, load_table
+from answerkey.errors import AnswerkeyError, DataError, SpecError
+from answerkey.types import Samples
+
+Row = Mapping[str, Any]
+FOUR = ["red", "green", "blue", "grey"]
+
+
+def read(rows: Sequence[Row], **chosen: str) -> tuple[QuestionColumns, pl.DataFrame]:
+    """Return what is recognised in some rows, and the columns that come of it."""
+    samples = load_rows(rows, name="mine.jsonl").samples
+    found = recognise(samples, chosen)
+    return found, found.derive(samples).frame
+
+
+def ask(*answers: object, **more: object) -> list[dict[str, Any]]:
+    """Return a row for each answer, with four options."""
+    return [{"question": "Which colour?", "options": FOUR, "answer": one, **more} for one in answers]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_the_columns_of_known_datasets_are_recognised(shape: Shape, tmp_path: Path) -> None:
+    """Whatever they are called and however the truth is spelled; a file of one's own needs no other names."""
+    rows = load_table(shape.write(tmp_path)).rows
+    found = recognise(rows)
+    assert found.say() == shape.said
+    derived = found.derive(rows.load())
+    first = derived.row(0)
+    assert derived.frame["truth"].to_list() == list(shape.truths)
+    assert (first["options"], first.get("passage")) == (list(shape.options), shape.passage)
+    parts = derived.frame.select("options", "choices", "truth").rows()
+    assert [options[labels.index(truth)] for options, labels, truth in parts] == list(shape.right)
+    again = QuestionColumns.of(found.say(), rows)
+    assert (again.columns, again.spread, again.form, again.unfolded) == (
+        *(found.columns, found.spread, found.form, found.unfolded),
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_parts_of_a_table_are_read_like_the_whole(
+    shape: Shape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Block by block the same is recognised, and row by row the same is made of it."""
+    rows = load_table(shape.write(tmp_path)).rows
+    found, whole = recognise(rows), recognise(rows).derive(rows.load()).frame
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 1)
+    assert recognise(rows) == found
+    parts = [found.derive(rows.slice(place, 1).load()).frame for place in range(len(rows))]
+    assert pl.concat(parts).equals(whole)
+
+
+@pytest.mark.parametrize(
+    ("rows", "chosen", "form", "truths"),
+    [
+        (ask("B", "D"), {}, "label", ["B", "D"]),
+        (ask("(b)", "**D**."), {}, "label", ["B", "D"]),
+        (ask("green", "Grey"), {}, "text", ["B", "D"]),
+        (ask("B. green", "(D) grey"), {}, "text", ["B", "D"]),
+        (ask(0, 3), {}, "0", ["A", "D"]),
+        (ask("0.0", "3.0"), {}, "0", ["A", "D"]),
+        (ask(1.0, 4.0), {}, "1", ["A", "D"]),
+        (ask([2], [0]), {}, "0", ["C", "A"]),
+        (ask([0, 0, 1, 0], [1, 0, 0, 0]), {}, "flag", None),
+        (ask(1, 2), {"truth": "answer:0"}, "0", ["B", "C"]),
+        (ask(1, 2), {"truth": "answer:1"}, "1", ["A", "B"]),
+        (ask(1, 2), {"truth": ":1"}, "1", ["A", "B"]),
+        (ask("A", "B", gold="C"), {"truth": "gold"}, "label", ["C", "C"]),
+        (ask(*["B"] * 19, "?"), {}, "label", [*["B"] * 19, "?"]),
+        (ask(*["B"] * 19, None), {}, "label", [*["B"] * 19, None]),
+    ],
+)
+def test_a_truth_is_read_as_it_is_spelled(
+    rows: list[Row], chosen: dict[str, str], form: str, truths: list[str | None] | None
+) -> None:
+    """As a label, an index, a text or a mark; a single row that says otherwise keeps what it says."""
+    found, frame = read(rows, **chosen)
+    assert found.form == form
+    if truths is not None:
+        assert frame["truth"].to_list() == truths
+
+
+def test_the_last_row_decides_as_much_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows are looked at: one 0, or one 4, tells where the index begins."""
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
+    middle = [1, 2, 3] * 100
+    assert read(ask(*middle, 0))[0].form == "0"
+    assert read(ask(*middle, 4))[0].form == "1"
+    with pytest.raises(DataError, match="E215"):
+        read(ask(*middle))
+
+
+def test_labels_of_the_table_come_before_places() -> None:
+    """A number among the labels that a table states is a label; they are what may be answered."""
+    choices = {"text": FOUR, "label": ["1", "2", "3", "4"]}
+    found, frame = read([{"question": "?", "choices": choices, "answer": one} for one in ("1", "2")])
+    assert (found.form, frame["truth"].to_list()) == ("label", ["1", "2"])
+    assert frame["choices"][0].to_list() == ["1", "2", "3", "4"]
+
+
+def test_columns_that_say_the_same_are_one_reading() -> None:
+    """Only where they differ in some row must the caller say which is meant."""
+    same = [row | {"label": at} for row, at in zip(ask("B", "A", "D"), (1, 0, 3), strict=True)]
+    assert read(same)[0].say()["truth"] == "answer:label"
+    with pytest.raises(DataError, match="E215") as caught:
+        read([*same, *ask("A", label=2)])
+    assert caught.value.hint == (
+        "say which is meant: `--column truth=answer:label` or `--column truth=label:0`"
+    )
+
+
+def test_several_questions_in_a_row_are_one_each() -> None:
+    """As lists beside each other, or as a list of questions; ids are numbered within their row."""
+    listed = [
+        {"question": "q1", "options": FOUR, "gold_label": 4},
+        {"question": "q2", "options": FOUR, "gold_label": 1},
+    ]
+    found, frame = read([{"id": "x", "article": "text", "questions": listed}])
+    assert found.say() == {
+        "question": "questions.question",
+        "passage": "article",
+        "options": "questions.options",
+        "truth": "questions.gold_label:1",
+        "id": "id",
+    }
+    assert frame.select("sample_id", "question", "truth", "passage").rows() == [
+        ("x-1", "q1", "D", "text"),
+        ("x-2", "q2", "A", "text"),
+    ]
+    uneven = {"questions": ["q1", "q2"], "options": [FOUR, FOUR], "answers": ["A"]}
+    with pytest.raises(DataError, match=r"E202.*`answers` has 1 elements, and `questions` has 2"):
+        read([uneven])
+
+
+def test_right_and_wrong_answers_are_shuffled_by_content() -> None:
+    """The order depends on question and options alone; the right one is not always at the same place."""
+    rows = [
+        {"question": f"q{at}", "correct_answer": "yes", "incorrect_answers": ["no", "so"]} for at in range(60)
+    ]
+    frame = read(rows)[1]
+    assert {len(one) for one in frame["options"]} == {3}
+    assert all(
+        one[["A", "B", "C"].index(label)] == "yes" for one, label in frame.select("options", "truth").rows()
+    )
+    counts = frame["truth"].value_counts().rows()
+    assert sorted(label for label, _ in counts) == ["A", "B", "C"]
+    assert min(count for _, count in counts) > 10
+    backwards = read(rows[::-1])[1]
+    assert backwards.reverse().select("options", "truth").equals(frame.select("options", "truth"))
+    twice = read([{"question": "q", "correct_answer": "no", "incorrect_answers": ["no", "so"]}])[1]
+    assert twice["truth"][0] is not None
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"options": [{"text": "x", "is_correct": False}, {"text": "y", "is_correct": True}]},
+            "options:flag",
+        ),
+        ({"options": "A. x\nB. y", "answer": "b"}, "answer:label"),
+        ({"question": "Is it so?\nOptions:\n- Yes\n- No", "target": "No"}, "target:text"),
+        ({"answer": "False"}, "answer:true"),
+        ({"answer": "no"}, "answer:yes"),
+    ],
+)
+def test_options_are_found_wherever_they_stand(row: Row, said: str) -> None:
+    """With marks, as lines of one cell, as a list in the question, or as nothing but yes and no."""
+    found, frame = read([{"question": "Which?", **row}])
+    assert found.say()["truth"] == said
+    assert frame["options"][0][["A", "B"].index(frame["truth"][0])] == {"b": "y", "options:flag": "y"}.get(
+        str(row.get("answer", said)), str(row.get("answer", row.get("target"))).title()
+    )
+    assert "Options" not in frame["question"][0]
+
+
+AMBIGUOUS = """\
+error[E215]: the truths can be read in 2 ways, which all fit
+line 1: `answer` 1 as index from 0 is 'green'; `answer` 1 as index from 1 is 'red'
+line 2: `answer` 3 as index from 0 is 'grey'; `answer` 3 as index from 1 is 'blue'
+line 3: `answer` 2 as index from 0 is 'blue'; `answer` 2 as index from 1 is 'green'
+  --> mine.jsonl, column `answer`
+  = help: say which is meant: `--column truth=answer:0` or `--column truth=answer:1`"""
+UNFIT = """\
+error[E215]: the truths name no option in 2 of 3 rows
+line 1: `answer` 'E' as label is no option
+line 3: `answer` 'x' as label is no option
+  --> mine.jsonl, column `answer`
+  = help: name the column of the truth: `--column truth=NAME`; looked at `answer`; columns: \
+`question`, `options`, `answer`"""
+HIDDEN = """\
+error[E215]: the truths are hidden: `answer` is empty or -1 in all 2 rows
+  --> mine.jsonl, column `answer`
+  = help: use a split of the dataset that has its truths, or name their column: `--column truth=NAME`"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (ask(1, 3, 2, 1), AMBIGUOUS),
+        (ask("E", "A", "x"), UNFIT),
+        *((ask(one, one), HIDDEN) for one in (-1, "-1", "", None)),
+    ],
+)
+def test_what_cannot_be_decided_is_asked(rows: list[Row], message: str) -> None:
+    """Never guessed: the rows are shown, and the flag that decides; truths that are hidden are said to be."""
+    with pytest.raises(DataError) as caught:
+        read(rows)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("row", "chosen", "code", "words"),
+    [
+        ({"frage": "?"}, {}, "E206", "no column holds the question"),
+        ({"question": "?", "answer": "A"}, {}, "E206", "no column holds the options"),
+        ({"question": "?", "options": FOUR}, {}, "E206", "no column holds the truth"),
+        (ask("A")[0], {"truth": "anwser"}, "E206", "truth: there is no column `anwser`"),
+        (ask("A")[0], {"options": "A,B"}, "E206", "options: there is no column `A`"),
+        (ask("A", output="A", response="B")[0], {}, "E209", "several columns may hold the completions"),
+        (ask("A", choices=["x", "y", "z", "v"])[0], {}, "E215", "2 ways"),
+    ],
+)
+def test_what_is_not_there_is_named(row: Row, chosen: dict[str, str], code: str, words: str) -> None:
+    """With the columns that there are."""
+    with pytest.raises(DataError, match=words) as caught:
+        read([row], **chosen)
+    assert caught.value.code == code
+    assert caught.value.hint
+
+
+def test_the_caller_says_what_is_what() -> None:
+    """Another column, several for the options, none for the passage; a colon may be part of a name."""
+    row = {"frage": "?", "x": "red", "y": "blue", "a:0": "B", "context": "c"}
+    found, frame = read([row], question="frage", options="x,y", truth="a:0", passage="")
+    assert (found.spread, found.form, "passage" in found.columns) == (("x", "y"), "label", False)
+    assert (frame["truth"][0], frame["options"][0].to_list()) == ("B", ["red", "blue"])
+
+
+def test_hostile_names_are_names() -> None:
+    """Templates, variables, quotes and dots in a column's name mean nothing."""
+    names = ["$HOME", "{{ 7*7 }}", "a.b", "it's", "<< config.x >>"]
+    row = dict(zip(names, ["?", FOUR, "B", "id", "c"], strict=True))
+    found, frame = read(
+        [row], question=names[0], options=names[1], truth=names[2], id=names[3], category=names[4]
+    )
+    assert frame.select("question", "truth", "sample_id", "category").row(0) == ("?", "B", "id", "c")
+    assert found.say()["options"] == "{{ 7*7 }}"
+
+
+def test_cells_that_hold_nothing_are_told_when_rows_are_checked() -> None:
+    """A row without options keeps its place, with null; a column of ids must be one."""
+    rows = [*ask(*["B"] * 19, id="same"), {"question": "?", "options": None, "answer": "A", "id": "x"}]
+    found, frame = read(rows)
+    assert "id" not in found.columns
+    assert (frame["options"][19], frame["choices"][19], frame["truth"][19]) == (None, None, "A")
+
+
+def test_a_part_that_there_is_not_is_refused() -> None:
+    """In `questions` of a dataset file."""
+    with pytest.raises(SpecError, match=r"E107.*unknown key `anwser` in `questions`"):
+        FileFields(questions={"anwser": "x"})
+
+
+def test_samples_are_rows_of_a_table() -> None:
+    """What is in memory is read like a file."""
+    samples: Samples = load_rows(ask("A", "B"), name="mine").samples
+    with pytest.raises(AnswerkeyError, match="there is no column"):
+        QuestionColumns.of({"question": "nothing"}, samples)

@@ -209,7 +209,10 @@ def _spell_option(text: str, choice: str, labels: Labels) -> tuple[str, ...]:
     tokens = split_tokens(text.strip())
     words = [normalize_word(token) for token in tokens]
     begin = _skip_label(tokens, words, choice, labels=labels)
-    kept = [MINUS if word in DASHES else word for word in words[begin:] if word not in DRESS or word == "~~"]
+    kinds = (
+        {"~~", "$"} if words.count("$") == 1 else {"~~"}
+    )  # one dollar sign is an amount, two are a formula
+    kept = [MINUS if word in DASHES else word for word in words[begin:] if word not in DRESS or word in kinds]
     while len(kept) > 1 and kept[-1] in STOPS:
         kept.pop()
     return tuple(kept)

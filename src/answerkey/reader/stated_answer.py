@@ -954,6 +954,8 @@ def _is_asserted(units: Units, text: Statement, *, is_denied: bool) -> bool:
 
 def _is_of_label(units: Units, verb: int, text: Statement) -> bool:
     """Say whether the text is only what a label stands for, where others are named: `B is Lyon`."""
+    if verb > 0 and units.words[verb] in COLONS and units.labels[verb - 1] not in {None, *text.choices}:
+        return True  # `B: True`, where that is the text of A
     if verb <= 0 or not units.roles[verb] & BE:
         return False
     for at in range(verb - 1, max(verb - _BEFORE_VERB, -1), -1):
@@ -1033,7 +1035,12 @@ def find_doubt(scan: Scan, found: Decision, statements: Sequence[Statement]) -> 
         return NOTHING
     if len(statements) > 1 and _is_contradicted(units, found, statements):
         return "SEVERAL_CHOICES"
-    if units.named and units.named[0] < found.begin and units.size <= MOST_ASSERTED and _concludes_other(scan, found):
+    if (
+        units.named
+        and units.named[0] < found.begin
+        and units.size <= MOST_ASSERTED
+        and _concludes_other(scan, found)
+    ):
         return "SEVERAL_CHOICES"
     if found.end >= units.size:
         return None

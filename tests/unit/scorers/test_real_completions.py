@@ -52,7 +52,8 @@ def test_answers_stated_once_are_read(model: str, step: int) -> None:
     """Where `the answer is (X)` is written exactly once, for one X, that is what is read in 99.7 % or more.
 
     The rest contradict themselves elsewhere in the text (`Final Answer: The answer is **H**`), give one
-    answer for each part (`(J) for part a) and (I) for part b)`), or state X under a condition only. Rows that go on with `and (H)` do not state one X.
+    answer for each part (`(J) for part a) and (I) for part b)`), or state X under a condition only. Rows
+    that go on with `and (H)` do not state one X.
     """
     rule = find_rule("stated_answer")
     with zipfile.ZipFile(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{model}_5shots.zip") as archive:

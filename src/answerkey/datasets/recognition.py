@@ -120,9 +120,10 @@ def _holds(rows: Rows, role: str, name: str) -> bool:
 
 
 def _are_labels(texts: Sequence[str | None]) -> bool:
-    """Return whether texts are single characters that follow each other: A, B, C or 1, 2, 3."""
+    """Return whether texts are single characters that count: A, B, C or 1, 2, 3; 4, 5, 6 are options."""
     codes = [ord(one.strip()) if one and len(one.strip()) == 1 else -1 for one in texts]
-    return codes[0] >= 0 and all(two == one + 1 for one, two in pairwise(codes))
+    begins = codes[0] in map(ord, "Aa10") or codes[0] > ord("z")
+    return begins and all(two == one + 1 for one, two in pairwise(codes))
 
 
 def _list_options(

@@ -281,3 +281,14 @@ def test_samples_are_rows_of_a_table() -> None:
     samples: Samples = load_rows(ask("A", "B"), name="mine").samples
     with pytest.raises(AnswerkeyError, match="there is no column"):
         QuestionColumns.of({"question": "nothing"}, samples)
+
+
+def test_single_digits_that_do_not_count_from_one_are_options() -> None:
+    """Options of a sum may be 4, 5 and 6; labels begin with A, a, 0 or 1."""
+    rows = [
+        {"question": "2 + 3?", "choices": ["4", "5", "6"], "answer": "5"},
+        {"question": "9 - 1?", "choices": ["7", "8", "9"], "answer": "8"},
+    ]
+    found, frame = read(rows)
+    assert found.say() == {"question": "question", "options": "choices", "truth": "answer:text"}
+    assert frame["truth"].to_list() == ["B", "B"]

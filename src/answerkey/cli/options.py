@@ -32,6 +32,8 @@ def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Deco
 POLICY_OPTIONS = (
     option("--policies", "FILE", "Rules that the run must meet, in place of its own."),
     option("--baseline", "RUN", "A run to be no worse than, significantly."),
+    option("--fail-under", "X", "Fail if the main value itself is below X: 0.8 or 80%."),
+    option("--not-worse-than", "RUN", "Fail if significantly worse than RUN on the same samples."),
 )
 REPORT_OPTIONS = (
     option("--junit", "FILE", "Write the gates as JUnit XML."),
@@ -91,11 +93,12 @@ def _write_files(
 
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
-    """Return the options with the folder of the run that `--baseline` means, as for `show`."""
+    """Return the options with the folders of the runs that they name, as for `show`."""
     from answerkey.reports.view import find_run
 
-    name = options["baseline"]
-    return {**options, "baseline": None if name is None else str(find_run(str(name)).path)}
+    named = {name: options[name] for name in ("baseline", "not_worse_than")}
+    found = {key: None if name is None else str(find_run(str(name)).path) for key, name in named.items()}
+    return {**options, **found}
 
 
 def find_exit_code(runs: Sequence[Run]) -> int:

@@ -640,7 +640,7 @@ def take_policies(
     tasks: Mapping[str, Task], evaluation: str, options: Options, *, stored: Sequence[object] = ()
 ) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
     """Return the policies that the caller gives, else the stored ones, checked against loaded tasks."""
-    if options.policies is None and options.baseline is None and not stored:
+    if not options.states_gates and not stored:
         return (), []
     take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
     take = load_feature("policies").take_policies

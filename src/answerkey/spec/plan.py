@@ -611,8 +611,7 @@ def _plan_policies(
     known: Definitions, key: str, specifications: Sequence[Specification], node: Node, config: Config
 ) -> dict[str, Any]:
     """Return the policies of a run, the caller's or else the file's, checked against what is to be run."""
-    given = known.overrides
-    if given.policies is None and given.baseline is None and node.is_null:
+    if not known.overrides.states_gates and node.is_null:
         return {}
     tasks = {one.key: one.task for one in specifications}
     policies, places = load_feature("policies").plan_policies(known, key, tasks, node, config)

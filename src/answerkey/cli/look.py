@@ -410,7 +410,7 @@ def audit_dataset_command(
     no_duplicates: bool,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> int:
-    """Look at the questions of FILE: a task file, a run file, its folder, or a data file.
+    """Look at the questions of FILE: a task, run or dataset file, a project folder, or a data file.
 
     Several data files are one dataset. COLUMN is the name of a column, a path into one such as
     `question.stem`, or a template; what is not named is found by its usual names. The exit code is 0 whatever

@@ -31,6 +31,7 @@ from answerkey.errors import (
     AnswerkeyError,
     DataError,
     InternalError,
+    NoModelError,
     Place,
     SpecError,
     is_url,
@@ -326,7 +327,7 @@ def prepare_specification(
 
             model = open_model(specification.model)
         elif calls_model and not is_check:
-            raise SpecError(
+            raise NoModelError(
                 "E119",
                 f"task `{task.key}` calls a model, and none is named",
                 where=task.place("definition", "solver"),

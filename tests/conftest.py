@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from answerkey.cli import main
+from answerkey.models.names import LOCAL, PROVIDERS
 
 # How long an example takes says how busy the machine is, not whether a law holds.
 settings.register_profile(
@@ -44,10 +45,15 @@ class Called:
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep trust and caches of the tests away from the user's own."""
+    """Keep trust, caches, keys and servers of the user away from the tests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name)))
+        for name in map(str.upper, PROVIDERS):
+            patch.delenv(f"{name}_API_KEY", raising=False)
+            patch.delenv(f"{name}_BASE_URL", raising=False)
+        for name in map(str.upper, LOCAL):
+            patch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
         yield
 
 

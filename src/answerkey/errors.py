@@ -154,6 +154,10 @@ class SpecError(AnswerkeyError):
     """Something is wrong with what the user wrote."""
 
 
+class NoModelError(SpecError):
+    """A task calls a model, and none is named."""
+
+
 class DataError(AnswerkeyError):
     """Something is wrong with a dataset or with recorded completions."""
 

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -110,6 +111,15 @@ FEW_HUNDREDTHS = 0.01
 
 # Where `digits` are asked for, every number is plain and has so many after the point: a share is then no
 # percentage, so that it can be compared with what others printed.
+
+
+def read_fraction(text: str) -> float:
+    """Return a number as people write it: `0.03`, `1/9`, `3%`; ValueError for anything else."""
+    text = text.strip()
+    try:
+        return float(Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
+    except (ZeroDivisionError, OverflowError) as error:
+        raise ValueError(text) from error
 
 
 def format_percent(share: float, digits: int | None = None) -> str:

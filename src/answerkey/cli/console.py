@@ -5,11 +5,12 @@ from __future__ import annotations
 import _thread
 import json
 import os
+import select
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -77,6 +78,25 @@ class Console:
 
         for notice in notices:
             self.say(draw_notice(notice))
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody at a terminal can be asked; nobody in a pipe can."""
+        streams = (sys.stdin, sys.stdout, sys.stderr)
+        return not self.as_json and not self.quiet and all(one.isatty() for one in streams)
+
+    def ask(self, question: str, known: Container[str] | None = None) -> str:
+        """Return what somebody types: one of `known`, else any text; until then the question is repeated."""
+        while True:
+            sys.stderr.write(f"{question}: ")
+            sys.stderr.flush()
+            # Polars has a read begin anew after Ctrl-C, which ends this wait.
+            while os.name == "posix" and not select.select([sys.stdin], [], [], TICK_SECONDS)[0]:
+                pass
+            if not (typed := sys.stdin.readline()):
+                raise KeyboardInterrupt
+            if (typed := typed.strip()) and (known is None or typed in known):
+                return typed
 
     def display(self) -> AbstractContextManager[Display]:
         """Return what shows progress on stderr: a block on a terminal, else a line now and then."""

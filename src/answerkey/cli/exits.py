@@ -232,6 +232,11 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
         path = error.ctx.command_path if error.ctx else "answerkey"
         message = error.message if near else error.format_message()
         hint = f"did you mean `{near[0]}`?" if near else f"`{path} --help` shows what there is"
+        if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+            from answerkey.cli.options import translate_option
+
+            known = [flag for one in error.ctx.command.params for flag in one.opts]
+            hint = translate_option(error.option_name, known) or hint
         return SpecError("E119", message.rstrip("."), hint=hint)
     if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
         hint = "raise the limit of open files: `ulimit -n 4096`"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -413,7 +412,7 @@ def audit_dataset_command(
     no_duplicates: bool,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> int:
-    """Look at the questions of FILE: a task file, a run file, its folder, or a data file.
+    """Look at the questions of FILE: a task, run or dataset file, a project folder, or a data file.
 
     Several data files are one dataset. COLUMN is the name of a column, a path into one such as
     `question.stem`, or a template; what is not named is found by its usual names. The exit code is 0 whatever
@@ -505,10 +504,11 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
         return tuple(read_quantity(context, option, one) for one in given)
     if given is None:
         return None
-    text = str(given).strip()
+    from answerkey.text import read_fraction
+
     try:
-        return float(Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
-    except (ValueError, ZeroDivisionError) as error:
+        return read_fraction(str(given))
+    except ValueError as error:
         message = f"`{option.opts[0]} {given}` is no number"
         raise SpecError("E119", message, hint="write it like 0.03, 1/9 or 3%") from error
 

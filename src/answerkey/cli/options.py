@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -13,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from answerkey.cli.console import Console
 from answerkey.errors import AnswerkeyError, SpecError
+from answerkey.models.names import PROVIDERS
 
 if TYPE_CHECKING:
     from answerkey.runs import Run
@@ -32,6 +34,8 @@ def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Deco
 POLICY_OPTIONS = (
     option("--policies", "FILE", "Rules that the run must meet, in place of its own."),
     option("--baseline", "RUN", "A run to be no worse than, significantly."),
+    option("--fail-under", "X", "Fail if the main value itself is below X: 0.8 or 80%."),
+    option("--not-worse-than", "RUN", "Fail if significantly worse than RUN on the same samples."),
 )
 REPORT_OPTIONS = (
     option("--junit", "FILE", "Write the gates as JUnit XML."),
@@ -115,11 +119,12 @@ def _write_files(
 
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
-    """Return the options with the folder of the run that `--baseline` means, as for `show`."""
+    """Return the options with the folders of the runs that they name, as for `show`."""
     from answerkey.reports.view import find_run
 
-    name = options["baseline"]
-    return {**options, "baseline": None if name is None else str(find_run(str(name)).path)}
+    named = {name: options[name] for name in ("baseline", "not_worse_than")}
+    found = {key: None if name is None else str(find_run(str(name)).path) for key, name in named.items()}
+    return {**options, **found}
 
 
 def find_exit_code(runs: Sequence[Run]) -> int:
@@ -134,7 +139,6 @@ def find_exit_code(runs: Sequence[Run]) -> int:
 
 #: Written out: importing the models takes longer than anybody waits for a completion.
 BUILTIN = ("constant", "random", "longest", "overlap", "simulated")
-PROVIDERS = ("openai", "anthropic", "gemini", "together", "fireworks", "sambanova", "novita", "azure")
 
 
 def _list_ready_made() -> list[str]:
@@ -165,6 +169,44 @@ complete_model = _complete(
     lambda: [*(f"builtin/{name}" for name in BUILTIN), *(f"{one}/" for one in PROVIDERS)]
 )
 complete_run = _complete(_list_runs, "dir")
+
+#: How other tools call what is here: their flags, and what to write; only where the command has that.
+FOREIGN = {
+    "-n -l -L --limit --max-samples --filter-first-n --num-examples": "did you mean `--num-samples`?",
+    "-t --tasks --task --benchmarks --benchmark": "a task is named without a flag: `answerkey run TASK`",
+    "--datasets --data --input-data": "did you mean `--dataset`?",
+    "-m --models": "did you mean `--model`?",
+    "-o --output --output-path --output-dir --log-dir --work-dir": "did you mean `--out`?",
+    "--num-fewshot --fewshot --nshot -f": "few-shot examples are `examples` of the task's solver",
+    "--model-args --gen-kwargs --generation-config --temperature --max-tokens --top-p -M": (
+        "parameters follow the model's name: `--model 'NAME?temperature=0&max_tokens=16'`"
+    ),
+    "--base-url --api-base --api-url --model-base-url": (
+        "the address is part of the name: `--model http://HOST/v1#NAME`"
+    ),
+    "--api-key": "keys are environment values, such as `OPENAI_API_KEY`; `--env FILE` reads them from a file",
+    "--batch-size --max-connections --max-concurrency --num-concurrent -b -j": (
+        "how many requests are under way is `max_concurrent_requests` of a model file: `--model FILE`"
+    ),
+    "--epochs --repeats --num-trials": "trials are `trials: {num_trials: N}` of a task or run file",
+    "--no-cache --use-cache": "did you mean `--cache-policy`?",
+    "--trust-remote-code": "did you mean `--trust-code`?",
+    "--shuffle --random": "did you mean `--subsampling`?",
+    "--threshold --min-score --fail-below": "did you mean `--fail-under`?",
+}
+
+
+def translate_option(name: str, known: Iterable[str]) -> str | None:
+    """Return what to write for an option of another tool; None for one that no tool has, or that is not here.
+
+    `known` are the options of the command.
+    """
+    wanted = name.replace("_", "-")
+    for flags, text in FOREIGN.items():
+        if wanted in flags.split() and set(re.findall(r"--[a-z-]+", text)) <= set(known):
+            return text
+    return None
+
 
 #: Options as the verbs take them: name to value.
 Chosen = dict[str, object]
@@ -262,7 +304,13 @@ TASK_OPTIONS = (
     CONFIG,
     option("--dataset", "FILE", "Dataset file, in place of the one in FILE."),
     option("--completions", "FILE", "Score the completions recorded in this file."),
-    option("--completion-column", "NAME", "Column with the completion; dots reach into structs."),
+    option(
+        "--completion-column",
+        "NAME",
+        "Column of completions; dots reach into structs; again: one run each.",
+        "completion_columns",
+        multiple=True,
+    ),
     COLUMN,
     option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
     option(

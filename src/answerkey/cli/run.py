@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,10 @@ from answerkey.cli.options import (
     with_console,
     write_files,
 )
-from answerkey.errors import SpecError, raise_all
+from answerkey.errors import AnswerkeyError, NoModelError, Problems, SpecError, raise_all
+
+#: An error names so many models that could be called.
+SHOWN = 8
 
 if TYPE_CHECKING:
     from answerkey.runs import Run
@@ -67,6 +71,7 @@ def run_command(
     file: str,
     models: tuple[str, ...],
     *,
+    completion_columns: tuple[str, ...],
     dry_run: bool,
     out: str | None,
     save: str | None,
@@ -80,24 +85,31 @@ def run_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        open_data_file(console, file, options | {"model": next(iter(models), None)}, save)
-        if dry_run:
+        first = {"model": next(iter(models), None), "completion_column": next(iter(completion_columns), None)}
+        open_data_file(console, file, options | first, save)
+
+        def work(models: Sequence[str]) -> int:
+            each = _vary(models, completion_columns)
+            if not dry_run:
+                return finish(console, _run_each(console, file, each, out=out, options=options), write=write)
             from answerkey.evaluate.runner import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
 
-            plans = [plan_calls(file, **options | {"model": one}) for one in models or (None,)]
+            plans = [plan_calls(file, **options | one) for one in each]
             if console.as_json:
                 found = [describe_plan(plan) for plan in plans]
                 console.print_json({"dry_run": found[0] if len(found) == 1 else found})
             for plan in plans if not console.as_json else ():
                 console.print_lines(draw_plan(plan))
             return 0
-        if len(models) > 1:
-            runs = _run_each(console, file, models, out=out, options=options)
-        else:
-            model = models[0] if models else None
-            runs = [run_file(console, file, out=out, options=options | {"model": model})]
-        return finish(console, runs, write=write)
+
+        try:
+            return work(models)
+        except (NoModelError, Problems) as error:
+            errors = error.errors if isinstance(error, Problems) else (error,)
+            if not all(isinstance(one, NoModelError) for one in errors):
+                raise
+            return work([_choose_model(console, file, options, errors[0])])
 
 
 def open_data_file(console: Console, file: str, options: Chosen, folder: str | None = None) -> None:
@@ -125,23 +137,33 @@ def run_file(console: Console, file: str | Path, *, out: str | Path | None, opti
         return runner.run(file, out=out, progress=display.report, listener=display, **options)
 
 
-def _run_each(
-    console: Console, file: str, models: tuple[str, ...], *, out: str | None, options: Chosen
-) -> list[Run]:
-    from answerkey.models.model import LiveModel, open_model
+def _vary(models: Sequence[str], columns: Sequence[str]) -> list[Chosen]:
+    """Return the options in which runs differ: one run for each model, or for each completion column."""
+    if len(models) > 1 and len(columns) > 1:
+        message = "`--model` and `--completion-column` are both given several times"
+        raise SpecError("E119", message, hint="name several models, or several columns")
+    every = [(model, column) for model in models or (None,) for column in columns or (None,)]
+    return [{"model": model, "completion_column": column} for model, column in every]
 
-    for model in models:  # a mistyped last name is found before the first model is asked
-        for one in _read_plan(file, options | {"model": model}):
-            opened = None if one.model is None else open_model(one.model)
-            if isinstance(opened, LiveModel):
-                opened.require_ready()
-                if options.get("batch"):
-                    opened.connection.require_batches()
+
+def _run_each(
+    console: Console, file: str, each: Sequence[Chosen], *, out: str | None, options: Chosen
+) -> list[Run]:
+    """Run a file once for each of several options; one alone has the folder `out` itself."""
+    if len(each) == 1:
+        return [run_file(console, file, out=out, options=options | each[0])]
+    from answerkey.evaluate.prepare import read_options
+    from answerkey.evaluate.runner import prepare_all, read_plan
+    from answerkey.evaluate.session import require_askable
+
+    for one in each:  # a mistyped last name is found before the first model is called
+        chosen = read_options("run", options | one)
+        require_askable(prepare_all(read_plan(file, chosen)[0].specifications, chosen), chosen)
     runs = []
-    for number, model in enumerate(models, start=1):
-        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", model).strip("-")
+    for number, one in enumerate(each, start=1):
+        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", "-".join(map(str, filter(None, one.values())))).strip("-")
         folder = f"{out.rstrip('/')}/{number}-{slug}" if out else None
-        runs.append(run_file(console, file, out=folder, options=options | {"model": model}))
+        runs.append(run_file(console, file, out=folder, options=options | one))
     return runs
 
 
@@ -153,6 +175,38 @@ def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
     loaded = load_plan(file, Options(**options))  # type: ignore[arg-type]  # the fields of Options
     raise_all(loaded.errors)
     return loaded.value.specifications if loaded.value else ()
+
+
+def _choose_model(console: Console, file: str, options: Chosen, error: AnswerkeyError) -> str:
+    """Return the model that somebody at a terminal picks, where a task calls one and none is named.
+
+    Elsewhere nobody is asked: the error lists what was found. No other machine is contacted.
+    """
+    from answerkey.models.config import Caller
+    from answerkey.models.model import find_offers
+    from answerkey.spec.project import load_environment
+    from answerkey.text import Table, lay_out
+
+    path = Path(file)
+    env = options["env"]
+    found = load_environment(path if path.is_dir() else path.parent, None if env is None else str(env))
+    offers = find_offers(Caller(found.values, found.project_names))
+    names = [f"{one.name}NAME" if one.name.endswith("/") else one.name for one in offers]
+    if not offers or not console.can_ask:
+        ways = [f"`--model {name}` ({one.why})" for name, one in zip(names, offers, strict=True)]
+        hint = f"add {', '.join(ways[:SHOWN])}; or {error.hint}"
+        if not offers:
+            hint = f"{error.hint}; no server answers on this machine, and no provider's key is set"
+        raise NoModelError(error.code, error.message, where=error.where, hint=hint)
+    numbers = [str(number + 1) for number in range(len(offers))]
+    rows = [(numbers[place], names[place], one.why) for place, one in enumerate(offers)]
+    console.say_text(f"{error.message}; these were found:")
+    console.say(lay_out(Table(("", "", ""), rows, "><<", flexible=1), console.width))
+    name = offers[numbers.index(console.ask(f"number of the model, 1 to {len(offers)}", numbers))].name
+    if name.endswith("/"):
+        name += console.ask(f"name of the model of {name[:-1]}").removeprefix(name)
+    console.say_text(f"the same without the question: --model {shlex.quote(name)}")
+    return name
 
 
 def finish(
@@ -197,7 +251,13 @@ Examples:
 @add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
 def score_command(
-    console: Console, file: str, *, out: str | None, save: str | None, **options: object
+    console: Console,
+    file: str,
+    *,
+    completion_columns: tuple[str, ...],
+    out: str | None,
+    save: str | None,
+    **options: object,
 ) -> int:
     """Score recorded completions with the task in FILE, or of a data file; no model is asked for them.
 
@@ -206,14 +266,16 @@ def score_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        open_data_file(console, file, options, save)
-        if options["completions"] is None and options["completion_column"] is None:
+        column = next(iter(completion_columns), None)
+        open_data_file(console, file, options | {"completion_column": column}, save)
+        if options["completions"] is None and not completion_columns:
             for one in _read_plan(file, options):
                 if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
                     message = f"task `{one.task.key}` calls a model, and `score` calls none"
                     hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
                     raise SpecError("E119", message, hint=hint)
-        return finish(console, [run_file(console, file, out=out, options=options)], write=write)
+        each = _vary((), completion_columns)
+        return finish(console, _run_each(console, file, each, out=out, options=options), write=write)
 
 
 @click.command(
@@ -234,7 +296,14 @@ Examples:
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 @click.option("--plan", is_flag=True, help="Show how each template will be evaluated.")
 @with_console
-def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **options: object) -> int:
+def check_command(
+    console: Console,
+    files: tuple[str, ...],
+    *,
+    completion_columns: tuple[str, ...],
+    plan: bool,
+    **options: object,
+) -> int:
     """Find every mistake in FILE that can be found without asking a model; several files one by one.
 
     Files, config, templates on every row, columns, truths, choices, metric fields; all at once. Exit code 2
@@ -246,12 +315,18 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
 
     chosen = find_baseline(options)
     for file in files:
-        open_data_file(console, file, chosen)
+        open_data_file(console, file, chosen | {"completion_column": next(iter(completion_columns), None)})
     with console.display() as display:
-        checked = {file: runner.check(file, progress=display.report, **chosen) for file in files}
+        checked = {
+            f"{file}, column {column}" if len(completion_columns) > 1 else file: runner.check(
+                file, progress=display.report, **chosen | {"completion_column": column}
+            )
+            for file in files
+            for column in completion_columns or (None,)
+        }
     if console.as_json:
         described = [describe_check(one, file) for file, one in checked.items()]
-        console.print_json(described[0] if len(files) == 1 else {"checks": described})
+        console.print_json(described[0] if len(checked) == 1 else {"checks": described})
     else:
         for file, one in checked.items():
             console.print_lines([line(Span(file, "title"))] if len(checked) > 1 else [])

@@ -40,9 +40,9 @@ from answerkey.evaluate.prepare import Progress, stay_silent
 from answerkey.metrics import wilson
 from answerkey.metrics.classification import measure_chance
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
-from answerkey.scorers import StringEqualsMcqa
+from answerkey.scorers import Scorer, StringEqualsMcqa
 from answerkey.solvers import find_reference
-from answerkey.spec import Overrides, find_ready_made, load_plan
+from answerkey.spec import DatasetSpec, Overrides, find_ready_made, load_dataset, load_plan
 from answerkey.text import (
     BLANK,
     Cell,
@@ -477,17 +477,20 @@ def audit_dataset(
         completions="-",  # no model is asked, so none has to be named
         env=options.get("env"),
     )
-    loaded = load_plan(plans[0], overrides)
-    specifications = loaded.value.specifications if loaded.value else ()
-    if not specifications:
-        raise_all(loaded.errors)
+    alone = load_dataset(plans[0], overrides)
+    datasets: list[tuple[DatasetSpec, Sequence[Scorer]]] = [] if alone is None else [(alone, ())]
+    if alone is None:
+        loaded = load_plan(plans[0], overrides)
+        planned = loaded.value.specifications if loaded.value else ()
+        datasets = [(one.dataset, [step.scorer for step in one.task.scoring]) for one in planned]
+        if not datasets:
+            raise_all(loaded.errors)
     found: dict[tuple[str, str], DatasetAudit] = {}
-    for one in specifications:
-        scorers = [step.scorer for step in one.task.scoring]
+    for one, scorers in datasets:
         scorer = next((each for each in scorers if isinstance(each, StringEqualsMcqa)), None)
-        key = (one.dataset.key, repr(scorer))
+        key = (one.key, repr(scorer))
         if key not in found:
-            dataset = open_dataset(one.dataset.source, name=one.dataset.key)
+            dataset = open_dataset(one.source, name=one.key)
             parts = find_fields(dataset.rows, scorer, **_pick_fields(options))
             audit = _audit(dataset.name, [(dataset.rows, parts)], options, report)
             found[key] = replace(audit, notices=(*dataset.notices, *audit.notices))

@@ -31,6 +31,7 @@ from answerkey.errors import (
     AnswerkeyError,
     DataError,
     InternalError,
+    NoModelError,
     Place,
     SpecError,
     is_url,
@@ -326,7 +327,7 @@ def prepare_specification(
 
             model = open_model(specification.model)
         elif calls_model and not is_check:
-            raise SpecError(
+            raise NoModelError(
                 "E119",
                 f"task `{task.key}` calls a model, and none is named",
                 where=task.place("definition", "solver"),
@@ -640,7 +641,7 @@ def take_policies(
     tasks: Mapping[str, Task], evaluation: str, options: Options, *, stored: Sequence[object] = ()
 ) -> tuple[Sequence[Mapping[str, Any]], list[Notice]]:
     """Return the policies that the caller gives, else the stored ones, checked against loaded tasks."""
-    if options.policies is None and options.baseline is None and not stored:
+    if not options.states_gates and not stored:
         return (), []
     take: Callable[..., tuple[Sequence[Mapping[str, Any]], list[Notice]]]
     take = load_feature("policies").take_policies

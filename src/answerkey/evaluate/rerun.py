@@ -77,6 +77,7 @@ from answerkey.spec import (
     source_from,
     task_from_source,
 )
+from answerkey.spec.project import GATES
 from answerkey.types import Completions, MetricValue, Notice, Samples, Scores
 
 if TYPE_CHECKING:
@@ -505,7 +506,7 @@ def resume(
             forget_journal(place)
             return load_run(place)
         manifest, given = writer.manifest, {key: one for key, one in options.items() if one is not None}
-        for name in given.keys() & {*FIXED, "config", "policies", "baseline"}:
+        for name in given.keys() & {*FIXED, "config", *GATES}:
             raise SpecError(
                 "E119",
                 f"`{name}` cannot be chosen: a run goes on with what it was started with",

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from answerkey.datasets.storage import is_stored, name_lasting, require_address
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
-from answerkey.gates.rules import RULES, Definition, NotWorse, ShareLimit, Threshold, read_definition
+from answerkey.gates.rules import MAIN, RULES, Definition, NotWorse, ShareLimit, Threshold, read_definition
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Overrides, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
@@ -25,9 +25,13 @@ from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
 from answerkey.spec.task import find_compared, foresee_metrics
 from answerkey.spec.validation import Fields, Key, Part, Text, assign_keys, number_key, validate_node
+from answerkey.text import read_fraction
 from answerkey.types import GateStatus, Notice, find_worst_status
 
 RULE = Part("rule", RULES, suffix="Definition")
+#: The policy of gates that options state.
+OPTIONS = "options"
+WHOLE = 100
 
 Plain = dict[str, Any]
 #: Where the definition of each rule stands, by the keys of its policy and its own.
@@ -80,11 +84,12 @@ def plan_policies(
     if overrides.policies is not None:
         node = _read_stated(overrides.policies, project, base)
     policies, places = build_policies(node, problems, config=config or Config(), base=base)
+    if overrides.baseline is not None:
+        policies = _name_baseline(policies, name_lasting(overrides.baseline))
+    policies, places = _add_options(policies, places, overrides)
     for policy in policies if tasks else ():
         for rule in policy["rules"]:
             _check_rule(rule, policy["key"], tasks, evaluation, places, problems)
-    if overrides.baseline is not None:
-        policies = _name_baseline(policies, name_lasting(overrides.baseline))
     return policies, places
 
 
@@ -198,6 +203,31 @@ def _name_baseline(policies: Sequence[Plain], baseline: str) -> tuple[Plain, ...
     return (*policies, own)
 
 
+def _add_options(
+    policies: tuple[Plain, ...], places: Places, overrides: Overrides
+) -> tuple[tuple[Plain, ...], Places]:
+    """Add what `--fail-under` and `--not-worse-than` ask, in place of what they asked of a stored run."""
+    given: dict[str, Definition] = {}
+    if overrides.fail_under is not None:
+        try:
+            given["fail_under"] = Threshold(">=", read_fraction(str(overrides.fail_under)))
+        except ValueError:
+            message = f"`--fail-under {overrides.fail_under}` is no number"
+            raise SpecError("E119", message, hint="write `--fail-under 0.8` or `--fail-under 80%`") from None
+    if overrides.not_worse_than is not None:
+        given["not_worse_than"] = NotWorse(name_lasting(overrides.not_worse_than))
+    if not given:
+        return policies, places
+    before = next((one for one in policies if one["key"] == OPTIONS), None)
+    rules = [rule for rule in before["rules"] if rule["key"] not in given] if before else []
+    for key, one in given.items():
+        definition = {"definition": _describe(one), "scope": "all_latest"}
+        rules.append({"key": key, "display_name": key, **definition})
+        places = {**places, (OPTIONS, key): Place(file=f"--{key.replace('_', '-')}")}
+    own = {"key": OPTIONS, "display_name": "Options", "rules": rules}
+    return (*(one for one in policies if one is not before), own), places
+
+
 def _read_scope(rule: Plain) -> tuple[list[str] | None, list[str] | None]:
     """Return the keys of evaluations, and of their task specifications, that a rule is about; None is all."""
     scope = {} if rule["scope"] == "all_latest" else rule["scope"]
@@ -213,7 +243,7 @@ def _check_rule(
     problems: Problems,
 ) -> None:
     """Report what a rule names and the tasks do not have; a share of samples names nothing."""
-    label, place = f"rule `{rule['key']}` of policy `{policy}`", places[policy, rule["key"]]
+    label, place = f"rule `{rule['key']}` of policy `{policy}`", places.get((policy, rule["key"]), Place())
     evaluations, wanted = _read_scope(rule)
     if evaluations is not None and evaluation not in evaluations:
         here = f"and this is `{evaluation}`: it is skipped"
@@ -230,10 +260,16 @@ def _check_rule(
         problems.notice(f"{label} is for task specifications of other evaluations: it is skipped", place)
     definition = read_definition(rule["definition"])
     name = None if isinstance(definition, ShareLimit) else definition.metric
-    if not chosen or name is None:
+    if not chosen or (name is None and not isinstance(definition, Threshold)):
         return
     found = [one for task in chosen for one in foresee_metrics(task, name)]
+    if name is None:
+        first = [one for task in chosen for one in task.main_step.metrics[:1]]
+        found = [one for one in found if one.metric in first]
+        name = next((one for metric in found for one in metric.names.names), MAIN)
     if not found:
+        if name == MAIN:
+            return
         known: dict[str, None] = {}
         for one in [one.names for task in chosen for one in foresee_metrics(task)]:
             known |= dict.fromkeys(one.names)
@@ -247,7 +283,8 @@ def _check_rule(
     elif isinstance(definition, Threshold):
         if not 0 <= definition.threshold <= 1 and all(one.names.is_share for one in found):
             message = f"{label}: `threshold` is {definition.threshold!r}, and `{name}` lies between 0 and 1"
-            problems.add("E108", message, place, "write 0.85 for 85 %")
+            percent = definition.threshold if 1 < definition.threshold <= WHOLE else 85
+            problems.add("E108", message, place, f"write {percent / WHOLE:g} for {percent:g} %")
         column = definition.group_by
         columns = list(dict.fromkeys(one for metric in found for one in metric.metric.design.group_by))
         if column is not None and column not in columns:
@@ -292,8 +329,7 @@ def take_policies(
         folder = Path(stated).parent if isinstance(stated, str | Path) else Path()
         project = Project.open(folder, overrides, problems)
     policies, places = plan_policies(project, evaluation, tasks, from_plain(stored, Place()))
-    is_given = stated is not None or overrides.baseline is not None
-    errors = find_baseline_errors(policies, places, evaluation) if is_given else []
+    errors = find_baseline_errors(policies, places, evaluation) if overrides.states_gates else []
     raise_all([*sort_errors(problems.errors), *errors])
     return policies, problems.notices
 
@@ -330,13 +366,19 @@ def gate(
     run: Run,
     policies: str | Path | Mapping[str, object] | Sequence[object] | None = None,
     baseline: Run | str | RunPlace | None = None,
+    *,
+    fail_under: float | str | None = None,
+    not_worse_than: str | Path | None = None,
 ) -> Run:
     """Return a run with its gates decided anew: by its own policies, or by those that are given.
 
     The folder of the run stays as it is.
     """
     path = baseline.path if isinstance(baseline, Run) else baseline
-    overrides = Overrides(policies=policies, baseline=None if path is None else str(path))
+    named = None if path is None else str(path)
+    overrides = Overrides(
+        policies=policies, baseline=named, fail_under=fail_under, not_worse_than=not_worse_than
+    )
     tasks = {key: task_from_source(one.source["task"]) for key, one in run.tasks.items()}
     found, _ = take_policies(tasks, run.key, overrides, stored=run.manifest.get("policies") or ())
     stated = {"policies": list(found)} if found else {}

@@ -6,7 +6,7 @@ import math
 import operator
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
 from answerkey.errors import AnswerkeyError, RunError, SpecError
@@ -64,6 +64,8 @@ ALPHA = 0.05
 _KEPT = ("count", "of", "cluster_by")
 _MOST_DIGITS = 12
 NO_VALUE = "there is no value"
+#: What a rule without a metric is about.
+MAIN = "the main value"
 #: What products of floats may be off by.
 _NEAR_ZERO = 1e-9
 
@@ -72,10 +74,11 @@ _NEAR_ZERO = 1e-9
 class Threshold:
     """Every value of a name stands right of or left of a threshold: itself, or an end of its interval.
 
-    With `group_by` the values of all groups must, or with `average: macro` their average.
+    Without `metric` it is the main value of each task. With `group_by` the values of all groups must, or with
+    `average: macro` their average.
     """
 
-    metric: str
+    metric: str | None = field(default=None, kw_only=True)
     operator: Operator
     threshold: float
     bound: Bound = "value"
@@ -94,7 +97,8 @@ class Threshold:
     @property
     def need(self) -> str:
         """What the rule needs in a few words, in the terms of its file."""
-        what = self.metric if self.bound == "value" else f"{self.bound} bound of {self.metric}"
+        name = self.metric or MAIN
+        what = name if self.bound == "value" else f"{self.bound} bound of {name}"
         by = f" by {self.group_by}" if self.group_by else ""
         average = "macro average of " if self.average else ""
         return f"{average}{what}{by} {self.operator} {self.threshold:g}"
@@ -280,7 +284,7 @@ class NotWorse:
         """What the rule needs in a few words, in the terms of its file."""
         by = " significantly" if self.margin is None else f" by more than {self.margin:g}"
         baseline = "a baseline" if self.baseline is None else shorten_path(self.baseline)
-        return f"{self.metric or 'the main value'} not{by} worse than {baseline}"
+        return f"{self.metric or MAIN} not{by} worse than {baseline}"
 
     def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
         """Return the difference of each task from the same task of the baseline.
@@ -432,12 +436,16 @@ def _describe_value(
     )
 
 
-def _find_values(run: Run, keys: Sequence[str], name: str) -> Iterator[tuple[GateCheck, MetricValue]]:
+def _find_values(run: Run, keys: Sequence[str], name: str | None) -> Iterator[tuple[GateCheck, MetricValue]]:
     """Yield the values of a name; without any, those that only their keys keep apart from a namesake.
 
-    A label that a `frequency` never saw is none of its samples: the share 0.
+    A label that a `frequency` never saw is none of its samples: the share 0. Without a name it is the main
+    value of each task.
     """
     for blank, task_run in _list_tasks(run, keys):
+        if name is None:
+            yield from [] if task_run.main_metric is None else [(blank, task_run.main_metric)]
+            continue
         values = list(task_run.metrics.values())
         namesakes = [task_run.metrics[name]] if name in task_run.metrics else []
         namesakes = namesakes or [

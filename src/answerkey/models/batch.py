@@ -287,7 +287,8 @@ class BatchApi:
                 if is_refused and outcome.label in _GONE:
                     raise Gone(why)
                 # It knows a key that is refused, and a host that is not there.
-                error = Health(self._connection.name, self._connection.host).note(outcome, is_final=True)
+                one = self._connection
+                error = Health(one.name, one.host, one.start_hint).note(outcome, is_final=True)
                 if error is None and is_refused and not is_paid:
                     raise Refused(why)
                 raise error or self._fail(why)

@@ -1,8 +1,7 @@
 """Which model is meant, with which parameters and on whose behalf: names, model files, secrets, hosts.
 
 What other packages need of models where none is called is here. Nothing is connected; `providers.connect`
-makes a connection of a `ModelConfig`. A new provider is one line of `PROVIDERS`, if it has one of the APIs
-of `providers.APIS`.
+makes a connection of a `ModelConfig`. The table of providers is in `names`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import inf
-from typing import Literal, Protocol, Self, get_args
+from typing import Literal, Protocol, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from answerkey.errors import (
@@ -28,39 +27,9 @@ from answerkey.errors import (
     remember_url,
     suggest,
 )
+from answerkey.models.names import API_NAMES, PROVIDERS, ApiName
 from answerkey.sandbox import Snippet
 from answerkey.types import Completion, Known, Question
-
-ApiName = Literal["chat", "completions", "anthropic", "gemini"]
-API_NAMES: tuple[ApiName, ...] = get_args(ApiName)
-
-
-@dataclass(frozen=True)
-class Provider:
-    """A provider: the base URL of its own host, and the API that it has unless told otherwise.
-
-    The environment value `<NAME>_API_KEY` holds its key, `<NAME>_BASE_URL` overrides its base URL.
-    """
-
-    base_url: str | None
-    api: ApiName = "chat"
-
-    @property
-    def own_host(self) -> str | None:
-        """The host that its key belongs to."""
-        return None if self.base_url is None else urlsplit(self.base_url).hostname
-
-
-PROVIDERS: dict[str, Provider] = {
-    "openai": Provider("https://api.openai.com/v1"),
-    "anthropic": Provider("https://api.anthropic.com/v1", "anthropic"),
-    "gemini": Provider("https://generativelanguage.googleapis.com/v1beta", "gemini"),
-    "together": Provider("https://api.together.xyz/v1"),
-    "fireworks": Provider("https://api.fireworks.ai/inference/v1"),
-    "sambanova": Provider("https://api.sambanova.ai/v1"),
-    "novita": Provider("https://api.novita.ai/openai/v1"),
-    "azure": Provider(None),
-}
 
 #: Whether the call cache is looked into, and written to; see `cache.CallCache`.
 CachePolicy = Literal["reuse", "update", "no-cache"]
@@ -496,6 +465,7 @@ def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | Non
         provider, _, model = start.partition("/")
         if provider not in PROVIDERS or not model:
             hint = suggest(provider, PROVIDERS) or f"providers: {listing(PROVIDERS)}"
+            hint = f"add the model's name: `{provider}/NAME`" if provider in PROVIDERS else hint
             raise SpecError("E301", f"unknown model `{name}`", hint=hint)
     given = split_query(name, query)
     others, rest = ["api"], dict[str, str]()

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
+import re
 import socket
 import ssl
 import zlib
@@ -18,8 +20,9 @@ from yarl import URL
 
 from answerkey._version import __version__
 from answerkey.models.calls import Limits
-from answerkey.models.providers import Connection
+from answerkey.models.providers import CHAT_PATH, Connection
 from answerkey.models.proxy import find_proxy_for_key, open_tls_context
+from answerkey.models.responses import has_too_many_parts
 from answerkey.models.retry import NoReply, Reply, Request
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -160,6 +163,24 @@ class HttpClient:
             parts.append(part)
             await self._memory.reserve(response, size + SMALL_BODY)
         return b"".join(parts)
+
+
+async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
+    """Return the models that an endpoint says it has and that `--model` can name; none if it does not say."""
+    url = f"{connection.url.removesuffix(CHAT_PATH)}/models"
+    came = await client.send(Request(None, "GET", url, max_bytes=_STEP), seconds=seconds)
+    await client.close()
+    if isinstance(came, NoReply) or came.status != _FINAL or has_too_many_parts(came.body):
+        return []
+    try:
+        told = json.loads(came.body)
+    except (ValueError, RecursionError):
+        return []
+    entries = told.get("data") if isinstance(told, dict) else None
+    named = [one.get("id") for one in (entries if isinstance(entries, list) else ()) if isinstance(one, dict)]
+    return [
+        one for one in named if isinstance(one, str) and re.fullmatch(r"[^?#\s]+", one) and one.isprintable()
+    ]
 
 
 def explain_error(error: Exception, host: str, seconds: float, *, has_begun: bool = False) -> NoReply:

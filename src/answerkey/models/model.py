@@ -6,11 +6,13 @@ Nothing that calls an endpoint is imported before a model is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing, suggest
 from answerkey.models.builtin import BUILTIN_MODELS
@@ -19,12 +21,12 @@ from answerkey.models.calls import (
     CallSettings,
     Finished,
     Identified,
+    Limits,
     call_key,
     complete_calls,
 )
 from answerkey.models.config import (
     LATER_INFERENCE_FUNCTION,
-    PROVIDERS,
     SECRET_NAME,
     SHORTEST_KEY,
     Caller,
@@ -33,10 +35,12 @@ from answerkey.models.config import (
     ModelConfig,
     Secret,
     is_live,
+    is_loopback,
     read_name,
     read_parameters,
     split_query,
 )
+from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
 from answerkey.models.responses import fail, read_message
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.types import Completion, CompletionStatus, Question
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
 SECONDS = 120.0
 #: So many calls of a snippet are made before their answers are kept.
 KEPT_AT_ONCE = 16
+#: So long local servers are asked what they have, and so many models of one are offered.
+ASKED_SECONDS, MOST_OFFERED = 2.0, 40
 PREFIX = "builtin"
 PLUGIN_GROUP = "answerkey.models"
 
@@ -59,8 +65,10 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
     """Return the model with this name, or of this config; nothing is asked yet.
 
     A name is `builtin/…`, `provider/model`, `http://host/v1#model`, or begins with the prefix of an installed
-    package. `caller` brings the keys for a live name; without it, the environment of this process does.
+    package; `gpt-4.1-nano` and the like are known without their provider. `caller` brings the keys for a live
+    name; without it, the environment of this process does.
     """
+    model = complete_name(model) if isinstance(model, str) else model
     if isinstance(model, str) and is_live(model):
         model = read_name(model, caller=caller or Caller.of_process(), is_callers=True)
     if isinstance(model, ModelConfig):
@@ -86,15 +94,59 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
                 hint = f"install `{plugin.value}` again, or remove it"
                 raise SpecError("E301", message, hint=hint) from error
             return load(model)
-    if not slash or suggest(prefix, [PREFIX]):
-        near = suggest(kind, BUILTIN_MODELS)
-        hint = f"built-in models: {listing(f'{PREFIX}/{one}' for one in BUILTIN_MODELS)}"
-        hint = near.replace("`", f"`{PREFIX}/", 1) if near else hint
-    else:
-        known = [PREFIX, *PROVIDERS]
-        hint = f"providers: {listing(known)}; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
-        hint = suggest(prefix, known) or hint
-    raise SpecError("E301", f"unknown model `{model}`", hint=hint)
+    raise SpecError("E301", f"unknown model `{model}`", hint=suggest_model(model))
+
+
+class Offer(NamedTuple):
+    """A model that could be called, and why; one of a provider whose key is set lacks its own name."""
+
+    name: str
+    why: str
+
+
+def find_offers(caller: Caller) -> list[Offer]:
+    """Return what could be called: models of servers that run on this machine, providers whose key is set.
+
+    The servers are asked all at once, for two seconds at most; nothing is sent to another machine.
+    """
+    import asyncio
+
+    from answerkey.models.http import HttpClient, list_models
+    from answerkey.models.providers import connect
+
+    async def list_all() -> list[Offer]:
+        asked: dict[str, tuple[Connection, HttpClient]] = {}  # opened before anybody's time begins
+        for name in LOCAL:
+            with suppress(SpecError):  # an address that is none is told when the model is named
+                found = connect(f"{name}/-", caller=caller)
+                asked |= {name: (found, HttpClient(found, Limits()))} if is_loopback(found.url) else {}
+        served = await asyncio.gather(*(list_models(*one, seconds=ASKED_SECONDS) for one in asked.values()))
+        return [
+            Offer(f"{name}/{one}", f"{LOCAL[name].title} on this machine")
+            for name, names in zip(asked, served, strict=True)
+            for one in names[:MOST_OFFERED]
+        ]
+
+    offers = asyncio.run(list_all())
+    for name, one in PROVIDERS.items():
+        key, base = f"{name.upper()}_API_KEY", one.base_url or caller.find(f"{name.upper()}_BASE_URL")
+        if not one.is_local and base and caller.find(key) is not None:
+            offers.append(Offer(f"{name}/", f"`{key}` is set"))
+    return offers
+
+
+def suggest_model(name: str) -> str:
+    """Return what somebody may have meant who named a model that there is not."""
+    prefix, slash, rest = name.partition("/")
+    is_builtin = suggest(prefix, [PREFIX]) is not None
+    near = suggest((rest if slash else name).partition("?")[0], BUILTIN_MODELS)
+    if near is not None and (is_builtin or not slash):
+        return near.replace("`", f"`{PREFIX}/", 1)
+    if is_builtin or not name:
+        return f"built-in models: {listing(f'{PREFIX}/{one}' for one in BUILTIN_MODELS)}"
+    # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
+    providers = get_close_matches(prefix, PROVIDERS, n=1, cutoff=0.8) if slash else []
+    return f"did you mean `{providers[0]}/{rest}`?" if providers else say_who_serves(name)
 
 
 def build_calls(

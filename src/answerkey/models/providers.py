@@ -23,18 +23,15 @@ from answerkey.errors import HIDDEN, SolverError, SpecError, listing
 from answerkey.models.config import (
     AZURE_VERSION,
     NODE_IP,
-    PROVIDERS,
     SHORTEST_KEY,
     Adapter,
     Address,
-    ApiName,
     Caller,
     CustomConfig,
     Generation,
     InferenceConfig,
     ModelConfig,
     Price,
-    Provider,
     ProviderConfig,
     Secret,
     check_url,
@@ -42,6 +39,7 @@ from answerkey.models.config import (
     read_name,
     tidy_host,
 )
+from answerkey.models.names import LOCAL, PROVIDERS, ApiName, Provider
 from answerkey.models.responses import (
     ANSWERED,
     cut_raw,
@@ -108,6 +106,17 @@ class Connection:
     def host(self) -> str:
         """The host that is called, for messages."""
         return urlsplit(self.url).hostname or self.url
+
+    @property
+    def start_hint(self) -> str | None:
+        """How the server is started that usually has this port of this machine; None where none has."""
+        port = urlsplit(self.url).port if is_loopback(self.url) else None
+        for name, one in LOCAL.items():
+            if port == urlsplit(one.base_url or "").port:
+                begin = f"port {port} is that of {one.title}: start it with `{one.start}`"
+                elsewhere = f"`{name.upper()}_BASE_URL=http://HOST:PORT/v1`"
+                return f"{begin}, and `answerkey resume` goes on; or name another address, {elsewhere}"
+        return None
 
     @property
     def is_per_node(self) -> bool:

@@ -208,12 +208,13 @@ _LONGEST = 300
 class Health:
     """What the outcomes of calls say about the endpoint; `name` is the model's.
 
-    `is_reached` is whether anything was ever heard of the endpoint.
+    `is_reached` is whether anything was ever heard of the endpoint, `start_hint` how it is started.
     """
 
-    def __init__(self, name: str, host: str) -> None:
+    def __init__(self, name: str, host: str, start_hint: str | None = None) -> None:
         self._name = name
         self._host = host
+        self._start_hint = start_hint
         self.is_reached = False
         self._has_answered = False
         self._label = ""
@@ -258,6 +259,7 @@ class Health:
             what = "never answers" if label == "timeout" else "cannot be reached"
             code, message = "E306", f"`{self._name}` {what}: {why}"
             hint = "check the address, and that the endpoint is up; then `answerkey resume` goes on"
+            hint = self._start_hint or hint if label == "connect" else hint
         elif label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
             return None
         else:
@@ -413,7 +415,7 @@ class EndpointState:
         self.limits = limits
         self.clock = clock
         self.semaphore = RequestSemaphore(limits.choose_concurrent(connection.max_concurrent))
-        self.health = Health(connection.name, connection.host)
+        self.health = Health(connection.name, connection.host, connection.start_hint)
         requests = connection.requests_per_minute or limits.requests_per_minute
         tokens = connection.tokens_per_minute or limits.tokens_per_minute
         self._requests = None if requests is None else Bucket(requests, clock)

@@ -9,7 +9,6 @@ from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import (
     INFERENCE_FUNCTION,
     LATER_INFERENCE_FUNCTION,
-    PROVIDERS,
     Adapter,
     Address,
     CustomConfig,
@@ -18,6 +17,7 @@ from answerkey.models.config import (
     ModelConfig,
     ProviderConfig,
 )
+from answerkey.models.names import PROVIDERS
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config

@@ -25,6 +25,7 @@ from answerkey.models.config import (
     is_live,
     read_name,
 )
+from answerkey.models.names import complete_name
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import asks_model
 from answerkey.solvers import ChatInput, GenericInput
@@ -42,7 +43,7 @@ from answerkey.spec.config import (
 )
 from answerkey.spec.data_file import find_unused, is_data_file, make_run
 from answerkey.spec.models import ModelChoice, ModelSpec
-from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path, with_key
+from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path, sort_errors, with_key
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
 from answerkey.spec.ready_made import (
     ReadyMade,
@@ -65,6 +66,7 @@ _RUN_ONLY = frozenset(shapes.RunFields.model_fields) - {"tasks"}
 _DATASET_ONLY = frozenset({"source", "file_path"})
 YAML_ENDINGS = frozenset({".yaml", ".yml", ".json"})
 _SELECTION = frozenset(shapes.SelectionFields.model_fields)
+_YAML = (".yaml", ".yml")
 _LISTS = ("datasets", "models", "model_adapters", "tasks")
 Judges = dict[str, str | ModelConfig]
 
@@ -211,11 +213,8 @@ class Definitions(Project):
             self._keep(models.build_model(entry, problems), entry, self.models, "model", self.broken_models)
         for entry in node.at("model_adapters").items:
             self._keep(models.build_adapter(entry, problems), entry, self.adapters, "model adapter", set())
-        known = models.OWN_ADAPTERS | self.adapters.keys()
         for model in self.models.values() if "model_adapters" not in self.unread else ():
-            if model.adapter is not None and model.adapter not in known:
-                hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
-                problems.add("E113", f"model adapter `{model.adapter}` is not defined", model.place, hint)
+            self._check_adapter(model)
         for entry in map(with_key, node.at("tasks").items):
             if entry.key is None:
                 self.look_at_task(entry)
@@ -230,6 +229,12 @@ class Definitions(Project):
         parameters = read_parameters(node.get("config_spec"), self.problems)
         config = resolve_config(parameters, {}, self.problems, place=node.place, needs_all=False)
         build_task(node, config, self.problems)
+
+    def _check_adapter(self, model: ModelSpec) -> None:
+        known = models.OWN_ADAPTERS | self.adapters.keys()
+        if model.adapter is not None and model.adapter not in known:
+            hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
+            self.problems.add("E113", f"model adapter `{model.adapter}` is not defined", model.place, hint)
 
     def _keep(self, built: Any, entry: Node, kept: dict[str, Any], what: str, broken: set[str]) -> None:  # noqa: ANN401 - whatever has a key
         if built is None:
@@ -250,7 +255,7 @@ class Definitions(Project):
             return
         path, is_here = Path(given), not is_remote(str(given))
         try:
-            if is_here and path.suffix.lower() in {".yaml", ".yml"}:
+            if is_here and path.suffix.lower() in _YAML:
                 node = self.read(path, limit=path.parent)
                 self.given_dataset = build_dataset(with_key(node), self.problems, base=path.parent)
                 return
@@ -272,6 +277,32 @@ class Definitions(Project):
             self.broken_datasets.add(key)
         return found
 
+    @property
+    def given_model(self) -> str | None:
+        """The model that the caller names, as a file would: by its key, its path, or with its provider."""
+        given = self.overrides.model
+        if given is None or given in self.models:
+            return given
+        if given.lower().endswith(_YAML) and (Path(given).exists() or not is_live(given)):
+            return str(resolve_path(Path(given), Place(file="--model")))
+        return given if suggest(given, self.models) else complete_name(given)
+
+    def open_model_file(self, path: str, typed: str | None = None) -> None:
+        """Define the model of a model file by its path; what is wrong with it is reported as `typed`."""
+        if path in self.models or path in self.broken_models:
+            return
+        try:
+            node = self.read(Path(typed or path), limit=Path(path).parent)
+            built = models.build_model(node, self.problems)
+        except SpecError as error:
+            self.problems.report(error)
+            built = None
+        if built is None:
+            self.broken_models.add(path)
+            return
+        self.models[path] = built
+        self._check_adapter(built)
+
     def choose_model(self, choice: ModelChoice, *, is_called: bool = True) -> str | ModelConfig:
         """Return the model that a reference means, for `open_model`; raises SpecError when it means none.
 
@@ -281,8 +312,15 @@ class Definitions(Project):
         hosts = frozenset(self.overrides.allow_hosts)
         caller = Caller(self.environment.values, self.environment.project_names, hosts)
         if spec is None and "/" not in name and ":" not in name:
-            known = f"models: {listing(self.models)}; or name one as `builtin/random`"
-            hint = suggest(name, self.models) or known
+            from answerkey.models.model import suggest_model
+
+            near, whole = suggest(name, self.models), complete_name(name)
+            hints = [near or f"models: {listing(self.models)}"]
+            if whole != name:
+                hints.append(f"write `{whole}` for the model of that provider")
+            elif not near:
+                hints.append(suggest_model(name) if choice.is_callers else "or name one as `builtin/random`")
+            hint = "; ".join(hints if near or self.models or not choice.is_callers else hints[1:])
             raise SpecError("E113", f"model `{name}` is not defined", where=choice.place, hint=hint)
         model: str | ModelConfig
         if spec is not None and spec.config is not None:
@@ -320,6 +358,8 @@ class Definitions(Project):
 
     def find_model(self, choice: ModelChoice, *, is_called: bool) -> str | ModelConfig | None:
         """Return a model to call, or None; report one that is not defined, or cannot be called."""
+        if choice.reference.lower().endswith(_YAML) and choice.reference == self.given_model:
+            self.open_model_file(choice.reference, self.overrides.model)
         if choice.reference in self.broken_models or "<<" in choice.reference:
             return None
         try:
@@ -361,8 +401,8 @@ class Definitions(Project):
                 continue
             if isinstance(parameter, DatasetParameter) and self.given_dataset is not None:
                 filled[key] = Given(self.given_dataset.key, Place(file="--dataset"))
-            if isinstance(parameter, ModelParameter) and self.overrides.model is not None:
-                filled[key] = Given(self.overrides.model, Place(file="--model"))
+            if isinstance(parameter, ModelParameter) and self.given_model is not None:
+                filled[key] = Given(self.given_model, Place(file="--model"))
         return resolve_config(parameters, filled, self.problems, place=node.place)
 
     def adopt(self, ready: ReadyMade, given: Mapping[str, Given]) -> dict[str, Given]:
@@ -430,6 +470,17 @@ def is_task_file(path: str | Path) -> bool:
     return node.is_map and _is_task(node)
 
 
+def load_dataset(path: str | Path, overrides: Overrides | None = None) -> DatasetSpec | None:
+    """Return the dataset of a dataset file, None for a file of another kind; raise all errors at once."""
+    problems = Problems()
+    known, node = _open(path, overrides or Overrides(), problems)
+    if not _is_dataset(node):
+        return None
+    built = build_dataset(node, problems, base=known.folder)
+    raise_all(sort_errors(problems.errors))
+    return built
+
+
 def load_model(
     reference: str, path: str | Path, *, generation: Generation, overrides: Overrides
 ) -> str | ModelConfig:
@@ -442,7 +493,9 @@ def load_model(
     if is_url(reference):
         # Whoever stored the reference chose the host; the keys of this project are not theirs to send there.
         known.environment = load_environment(None, overrides.env)
-    if "/" not in reference and not is_data_file(file):
+    if reference.lower().endswith(_YAML) and not is_live(reference):  # named by the caller of the first time
+        known.open_model_file(reference)
+    elif "/" not in reference and not is_data_file(file):
         known.define(known.read(find_file(file)))
     if reference in known.broken_models:
         raise problems.errors[0]
@@ -542,6 +595,11 @@ def _is_task(node: Node) -> bool:
     return "definition" in keys or ("key" in keys and not keys & (_RUN_ONLY | _DATASET_ONLY))
 
 
+def _is_dataset(node: Node) -> bool:
+    keys = node.entries.keys()
+    return bool(keys & _DATASET_ONLY and not keys & _RUN_ONLY and "definition" not in keys)
+
+
 def _plan_file(known: Definitions, node: Node) -> Plan | None:
     """Return the plan of a run file or a task file; raise for files of other kinds."""
     if not node.is_map:
@@ -562,7 +620,7 @@ def _plan_file(known: Definitions, node: Node) -> Plan | None:
         key = node.key or "task"
         known.tasks[key] = node
         return _plan_alone(PlannedTask.alone(key, node, given_by_caller(known.overrides.config)), known)
-    if keys & _DATASET_ONLY and not keys & _RUN_ONLY:
+    if _is_dataset(node):
         hint = "name a task file and give this file with `--dataset`"
         message = "this is a dataset file, not a task or run file"
         raise SpecError("E108", message, where=node.place, hint=hint)
@@ -644,8 +702,7 @@ def _plan_policies(
     known: Definitions, key: str, specifications: Sequence[Specification], node: Node, config: Config
 ) -> dict[str, Any]:
     """Return the policies of a run, the caller's or else the file's, checked against what is to be run."""
-    given = known.overrides
-    if given.policies is None and given.baseline is None and node.is_null:
+    if not known.overrides.states_gates and node.is_null:
         return {}
     tasks = {one.key: one.task for one in specifications}
     policies, places = load_feature("policies").plan_policies(known, key, tasks, node, config)
@@ -796,7 +853,7 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
     needs_model = task.solver is not None and task.solver.needs_model
     # A model that the caller names is called in place of recorded completions that the file names.
     recorded = None if needs_model and overrides.model is not None else planned.completions
-    reference, model = overrides.model or fields.model_key, None
+    reference, model = known.given_model or fields.model_key, None
     if reference is not None:
         choice = ModelChoice(
             reference,

@@ -22,6 +22,8 @@ from answerkey.types import Notice
 
 T = TypeVar("T")
 
+#: The options of gates.
+GATES = ("policies", "baseline", "fail_under", "not_worse_than")
 RUN_NAMES = ("run.yaml", "run.yml")
 MAX_FILES = 200
 MAX_INCLUDED = 20_000_000
@@ -44,7 +46,7 @@ class Overrides:
     columns of a data file, given in place of a task, are what: role to name. `env` replaces the `.env`
     beside the file. `allow_hosts` may be sent the caller's keys when a file names them. `policies` (a file,
     or plain values of the same form) replace those of the run file; `baseline` is the folder of a run to be
-    no worse than.
+    no worse than. `fail_under` (0.8, "80%") and `not_worse_than` (a run folder) are gates of their own.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
@@ -61,6 +63,13 @@ class Overrides:
     allow_hosts: tuple[str, ...] = ()
     policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
     baseline: str | Path | None = None
+    fail_under: float | str | None = None
+    not_worse_than: str | Path | None = None
+
+    @property
+    def states_gates(self) -> bool:
+        """Whether the caller says anything of gates."""
+        return any(getattr(self, name) is not None for name in GATES)
 
     @property
     def brings_completions(self) -> bool:

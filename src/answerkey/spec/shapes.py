@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from answerkey.metrics import AggregatorName
-from answerkey.models.config import ApiName
+from answerkey.models.names import ApiName
 from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
 from answerkey.spec.validation import Fields, Key, Number, SecretText, Text, Whole
 from answerkey.types import Purpose

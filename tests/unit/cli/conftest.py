@@ -31,6 +31,9 @@ ROWS = """\
 {"question": "three", "answer": "C", "completion": null}
 {"question": "four", "answer": "C", "completion": "\\u001b[31mB"}
 """
+#: A shell that starts tests in the background has them ignore Ctrl-C.
+SET_FREE = "import os, signal, sys; [signal.signal(one, signal.SIG_DFL) for one in (1, 2, 15)]; "
+FREE = (sys.executable, "-c", f"{SET_FREE}os.execv(sys.argv[1], sys.argv[1:])")
 PROMPT = [{"role": "user", "content": "{{ sample.question }}"}]
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": [*"ABCD"]}
 QUIZ = {

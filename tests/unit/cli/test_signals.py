@@ -19,13 +19,10 @@ import pytest
 from answerkey.cli.exits import SAME_SIGNAL
 from answerkey.testing import TestServer
 
-from .conftest import QUIZ, SCORER, Call
+from .conftest import FREE, QUIZ, SCORER, Call
 from .conftest import start as start_process
 
 SECONDS = 60
-#: A shell that starts tests in the background has them ignore Ctrl-C.
-SET_FREE = "import os, signal, sys; [signal.signal(one, signal.SIG_DFL) for one in (1, 2, 15)]; "
-FREE = (sys.executable, "-c", f"{SET_FREE}os.execv(sys.argv[1], sys.argv[1:])")
 ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "interrupted by SIGTERM"}
 ENDS |= {signal.SIGHUP: "interrupted by SIGHUP"}
 

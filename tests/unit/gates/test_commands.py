@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,68 @@ def test_a_baseline_may_be_named_as_for_show(call: Call) -> None:
     (gate,) = done.json["gates"]
     assert (done.code, gate["definition"]["baseline"]) == (0, str(Path("runs/first").resolve()))
     assert gate["explanation"].startswith("Accuracy is 80.00 %, in the baseline 80.00 %, 0.00 points")
+
+
+WORSE = ["A"] * 6 + ["B"] * 14
+
+
+@pytest.mark.parametrize(
+    ("threshold", "code", "sentence"),
+    [
+        ("0.8", 0, "Accuracy is 80.00 % (n 20), at least 80.00 %"),
+        ("80.1%", 1, "Accuracy is 80.00 % (n 20); needed: at least 80.10 %"),
+    ],
+)
+def test_fail_under_is_a_gate_on_the_value_itself(
+    call: Call, threshold: str, code: int, sentence: str
+) -> None:
+    """Not on the end of its interval; in the summary, in JSON, in the folder, in JUnit and in the report."""
+    done = call("score", *PROJECT, "--fail-under", threshold, "--out", "one", "--junit", "gates.xml")
+    assert done.code == code
+    assert f"  fail_under\n        {sentence}\n" in done.out
+    told = call("show", "one", "--json").json["gates"]
+    assert [(gate["rule"], gate["explanation"]) for gate in told] == [("fail_under", f"{sentence}.")]
+    assert json.loads(Path("one/run.json").read_text())["gates"][0]["status"] == ("FAIL" if code else "PASS")
+    assert count("gates.xml", "failures") == str(code)
+    assert call("report", "one").code == 0
+    assert "fail_under" in Path("one.html").read_text(encoding="utf-8")
+
+
+def test_not_worse_than_pairs_the_same_samples(call: Call, write: Write) -> None:
+    """Decided as `not_worse` of a policy: by samples that flipped, and by nothing that is not significant."""
+    assert call("score", *PROJECT, "--out", "runs/first").code == 0
+    good = call(
+        "score", *PROJECT, "--not-worse-than", "first", "--fail-under", "0.5", "--json", "--out", "same"
+    )
+    assert [(gate["rule"], gate["status"]) for gate in good.json["gates"]] == [
+        ("fail_under", "PASS"),
+        ("not_worse_than", "PASS"),
+    ]
+    write(said=WORSE)
+    bad = call("score", *PROJECT, "--not-worse-than", "first", "--out", "bad")
+    assert bad.code == 1
+    assert "Accuracy is 30.00 %, in the baseline 80.00 %, -50.00 points" in bad.out
+    assert "significantly worse (p below 0.05)" in " ".join(bad.out.split())
+    assert call("compare", "bad", "--baseline", "first", "--fail-on-regression").code == 1
+
+
+def test_gates_of_options_can_be_decided_anew(call: Call) -> None:
+    """`show` and `rescore` hold a run against other numbers, in place of those that it was made with."""
+    assert call("score", *PROJECT, "--fail-under", "0.9", "--not-worse-than", "nowhere").code == 2
+    assert call("score", *PROJECT, "--fail-under", "0.9", "--out", "one").code == 1
+    assert call("show", "one").code == 1
+    shown = call("show", "one", "--fail-under", "0.7", "--json")
+    assert (shown.code, [gate["rule"] for gate in shown.json["gates"]]) == (0, ["fail_under"])
+    again = call("rescore", "one", "--fail-under", "0.7", "--not-worse-than", "one", "--out", "two", "--json")
+    assert (again.code, len(again.json["gates"])) == (0, 2)
+    assert call("rescore", "one", "--out", "three").code == 1
+    assert call("check", *PROJECT, "--fail-under", "80").code == 2
+
+
+def test_the_baseline_of_an_option_must_be_a_run_that_is_complete(call: Call) -> None:
+    """E501 before anything runs."""
+    refused = call("score", *PROJECT, "--not-worse-than", "nowhere", "--out", "one")
+    assert (refused.code, "error[E501]" in refused.err, Path("one").exists()) == (2, True, False)
 
 
 @pytest.mark.parametrize("verb", ["score", "check"])

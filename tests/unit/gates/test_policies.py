@@ -119,7 +119,7 @@ NO_METRIC = "which no task in its scope has"
     [
         ("{type: exists, metric: Acuracy}", "E113", f"{ONE} names the metric `Acuracy`, {NO_METRIC}", "did you mean `Accuracy`?"),  # noqa: E501 - one case, one line
         ("{type: exists, metric: bleu}", "E113", f"{ONE} names the metric `bleu`, {NO_METRIC}", "metrics: `Accuracy`, `completion_validity_…`, `Best`"),  # noqa: E501 - one case, one line
-        (ACCURACY % "'>', threshold: 80", "E108", f"{ONE}: `threshold` is 80.0, and `Accuracy` lies between 0 and 1", "write 0.85 for 85 %"),  # noqa: E501 - one case, one line
+        (ACCURACY % "'>', threshold: 80", "E108", f"{ONE}: `threshold` is 80.0, and `Accuracy` lies between 0 and 1", "write 0.8 for 80 %"),  # noqa: E501 - one case, one line
         (ACCURACY % "'>', threshold: 0.8, group_by: subjekt", "E108", f"{ONE}: `Accuracy` is not measured by `subjekt`", "did you mean `subject`?"),  # noqa: E501 - one case, one line
         (BEST, "E108", f"{ONE}: `Best` is not measured by `topic`", "add `group_by: topic` to the metric or to the `definition` of its task"),  # noqa: E501 - one case, one line
         (ACCURACY % "'>', threshold: 0.8, average: macro", "E108", "`average` needs to know over which groups", "write `group_by: COLUMN` beside it"),  # noqa: E501 - one case, one line
@@ -199,6 +199,76 @@ def test_a_baseline_without_a_rule_is_a_rule_of_its_own(write: Write) -> None:
     assert definition_of(load(write, baseline="base"))["baseline"] == str(Path("base").resolve())
     taken = policies_of(load(write, one(EXISTS, more="  key: baseline\n"), baseline="base"))
     assert [policy["key"] for policy in taken] == ["baseline", "baseline-2"]
+
+
+def test_options_state_gates_without_a_file(write: Write) -> None:
+    """They come beside the rules of a file, which keep their own baselines, as plain rules of one policy."""
+    stated = one("{type: not_worse, baseline: released}")
+    policies = policies_of(load(write, stated, fail_under="80%", not_worse_than="base"))
+    assert policies[0]["rules"][0]["definition"]["baseline"] == str(Path("released").resolve())
+    assert policies[1] == {
+        "key": "options",
+        "display_name": "Options",
+        "rules": [
+            {
+                "key": "fail_under",
+                "display_name": "fail_under",
+                "definition": {"type": "threshold", "operator": ">=", "threshold": 0.8, "bound": "value"},
+                "scope": "all_latest",
+            },
+            {
+                "key": "not_worse_than",
+                "display_name": "not_worse_than",
+                "definition": {
+                    "type": "not_worse",
+                    "baseline": str(Path("base").resolve()),
+                    "better": "higher",
+                },
+                "scope": "all_latest",
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("stated", "threshold"), [(0.8, 0.8), ("0.8", 0.8), (" 82.3% ", 0.823), ("4/5", 0.8), (1, 1.0)]
+)
+def test_a_threshold_is_a_fraction_or_a_percentage(write: Write, stated: object, threshold: float) -> None:
+    """Both are the same number, to the last bit."""
+    assert definition_of(load(write, fail_under=stated))["threshold"] == threshold
+
+
+@pytest.mark.parametrize(
+    ("stated", "code", "hint"),
+    [
+        (80, "E108", "write 0.8 for 80 %"),
+        ("-1", "E108", "write 0.85 for 85 %"),
+        *(
+            (text, "E119", "write `--fail-under 0.8` or `--fail-under 80%`")
+            for text in ("x", "", "%", "nan", "1/0")
+        ),
+    ],
+)
+def test_a_threshold_that_no_share_can_have_is_refused(
+    write: Write, stated: object, code: str, hint: str
+) -> None:
+    """What is no number, and a percentage that lacks its mark."""
+    found = only_error(load(write, fail_under=stated))
+    assert (found[0], found[2]) == (code, hint)
+
+
+def test_a_threshold_without_a_metric_is_on_the_main_value(write: Write) -> None:
+    """In a file, too; of several scorers it is the first that counts for the score."""
+    assert definition_of(load(write, one("{type: threshold, operator: '>', threshold: 0.8}"))) == {
+        "type": "threshold",
+        "operator": ">",
+        "threshold": 0.8,
+        "bound": "value",
+    }
+    judged = {**SCORER, "key": "second", "metrics": [{"type": "max", "field": "is_correct", "name": "M"}]}
+    task = {**TASK, "definition": {**TASK["definition"], "scorers": [judged, SCORER]}}
+    write(task=task)
+    assert only_error(load_plan("run.yaml", Overrides(fail_under=80)))[1].endswith("`M` lies between 0 and 1")
 
 
 def test_the_caller_brings_policies_of_their_own(write: Write) -> None:

@@ -211,9 +211,10 @@ def test_prose_starts_with_another_letter_as_real_models_do() -> None:
     assert all(form[0] in "ABCD" for form in STYLES["prose"])
 
 
-PROVIDERS = (
-    "providers: `builtin`, `openai`, `anthropic`, `gemini`, `together`, `fireworks`, `sambanova`, `novita`, "
-    "`azure`; any other endpoint is named by its URL: `http://HOST/v1#NAME`"
+SERVED = (
+    "say who serves it: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`; elsewhere "
+    "`openai/…`, `anthropic/…`, `gemini/…`, `together/…`, `fireworks/…`, `sambanova/…`, `novita/…`, "
+    "`azure/…`; any: `http://HOST/v1#{0}`"
 )
 BUILTIN = (
     "built-in models: `builtin/constant`, `builtin/random`, `builtin/longest`, `builtin/overlap`, "
@@ -230,8 +231,13 @@ BUILTIN = (
         ("builtin/zzz", "unknown model `{}`", BUILTIN),
         ("builtin/", "unknown model `{}`", BUILTIN),
         ("", "unknown model `{}`", BUILTIN),
-        ("opnai/gpt-4.1-nano", "unknown model `{}`", "did you mean `openai`?"),
-        ("acme/llama-3", "unknown model `{}`", PROVIDERS),
+        ("opnai/gpt-4.1-nano", "unknown model `{}`", "did you mean `openai/gpt-4.1-nano`?"),
+        ("acme/llama-3", "unknown model `{}`", SERVED.format("acme/llama-3")),
+        ("meta-llama/x?seed=1", "unknown model `{}`", SERVED.format("meta-llama/x")),
+        ("llama3.2", "unknown model `{}`", SERVED.format("llama3.2")),
+        ("ollama/", "unknown model `{}`", "add the model's name: `ollama/NAME`"),
+        ("me:word@host", "unknown model `***@host`", SERVED.format("NAME")),
+        ("gpt-oss-20b", "unknown model `{}`", SERVED.format("gpt-oss-20b")),
         ("builtin/random?sed=1", "model `{}` has no parameter `sed`", "did you mean `seed`?"),
         ("builtin/longest?seed=1", "model `{}` has no parameter `seed`", "it has no parameters"),
         ("builtin/random?seed=x", "model `{}`: `seed` is 'x', not a whole number from 0 on", None),

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from answerkey.errors import SolverError
-from answerkey.models.config import Adapter, ApiName, Caller, Generation, Price, Secret
+from answerkey.models.config import Adapter, Caller, Generation, Price, Secret
+from answerkey.models.names import ApiName
 from answerkey.models.providers import APIS, AdapterApi, Api, Connection, Message, connect
 from answerkey.types import CompletionStatus
 

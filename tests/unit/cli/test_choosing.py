@@ -1,0 +1,373 @@
+"""Which model, which column, which file is meant: what people type, and what they are asked at a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from answerkey.testing import TestServer
+
+from .conftest import FREE, QUIZ, Call, write_rows
+
+SECONDS = 60
+CONFIG = "{url: 'http://127.0.0.1:9/v1', model_key: m}"
+KEY = "sk-canary-0123456789"
+
+
+@pytest.fixture
+def words(quiz: list[str]) -> list[str]:
+    """Return the arguments of a run of 120 questions that names no model."""
+    return quiz[:-2]
+
+
+@pytest.fixture
+def offered(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> TestServer:
+    """Return a server that stands where Ollama would; a provider's key is set, too."""
+    monkeypatch.setenv("OLLAMA_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    return server
+
+
+class Screen:
+    """A command on a terminal of its own: what it shows, and what is typed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], terminal: int) -> None:
+        self.process = process
+        self.terminal = terminal
+        self.text = ""
+
+    def read_until(self, wanted: str | None) -> str:
+        """Return all that was shown once `wanted` was, or the command is at its end."""
+        end = time.monotonic() + SECONDS
+        while wanted is None or wanted not in self.text:
+            assert time.monotonic() < end, self.text
+            if not select.select([self.terminal], [], [], 1.0)[0]:
+                continue
+            try:
+                part = os.read(self.terminal, 65_536)
+            except OSError:  # the command has closed its terminal
+                break
+            self.text += part.decode(errors="replace").replace("\r\n", "\n")
+        return self.text
+
+    def answer(self, question: str, typed: str) -> None:
+        """Wait for a question and type a line; a control character needs no return."""
+        self.read_until(question)
+        self.text = ""
+        os.write(self.terminal, typed.encode() if typed < " " else f"{typed}\n".encode())
+
+    def finish(self) -> int:
+        """Read to the end and return the exit code."""
+        self.read_until(None)
+        return self.process.wait(timeout=SECONDS)
+
+
+@contextmanager
+def open_screen(*words: str, **streams: int) -> Iterator[Screen]:
+    """Yield a command that runs on a terminal; `streams` are those that lead elsewhere."""
+    terminal, inner = pty.openpty()
+    standard = {"stdin": inner, "stdout": inner, "stderr": inner} | streams
+    command = [*FREE, sys.executable, "-m", "answerkey", *words]
+    environment = os.environ | {"TERM": "dumb", "NO_COLOR": "1"}
+    with subprocess.Popen(command, env=environment, start_new_session=True, **standard) as process:  # type: ignore[call-overload]  # the standard streams
+        os.close(inner)
+        try:
+            yield Screen(process, terminal)
+        finally:
+            process.kill()
+    os.close(terminal)
+
+
+def test_somebody_at_a_terminal_picks_a_model(offered: TestServer, words: list[str]) -> None:
+    """By number; what is no number of the list is asked again. The flag that saves the question is named."""
+    with open_screen("run", *words, "--out", "picked") as screen:
+        shown = screen.read_until("number of the model, 1 to 2: ")
+        assert "task `quiz` calls a model, and none is named; these were found:\n" in shown
+        assert "  1  ollama/test  Ollama on this machine\n" in shown
+        assert "  2  openai/NAME  `OPENAI_API_KEY` is set\n" in shown
+        for typed in ("0", "3", "-1", "1" * 4_000, "ollama", " "):
+            screen.answer("number of the model, 1 to 2: ", typed)
+        screen.answer("number of the model, 1 to 2: ", "1")
+        assert screen.finish() == 0
+    assert "the same without the question: --model ollama/test\n" in screen.text
+    told = json.loads(Path("picked/run.json").read_text())
+    assert told["tasks"][0]["model"]["name"] == "ollama/test"
+    assert offered.asked.by_path == {"/v1/models": 1, "/v1/chat/completions": 120}
+
+
+@pytest.mark.parametrize("typed", ["gpt-x", " openai/gpt-x "])
+def test_the_model_of_a_provider_is_named_by_whoever_picks_it(
+    offered: TestServer, words: list[str], typed: str
+) -> None:
+    """The key is used, and not shown."""
+    with open_screen("run", *words, "--num-samples", "2") as screen:
+        screen.answer("number of the model, 1 to 2: ", "2")
+        screen.answer("name of the model of openai: ", " ")
+        screen.answer("name of the model of openai: ", typed)
+        assert screen.finish() == 0
+    assert "--model openai/gpt-x\n" in screen.text
+    assert offered.asked.answered == 2
+    assert KEY not in screen.text
+
+
+@pytest.mark.parametrize("typed", ["\x03", "\x04"])
+@pytest.mark.usefixtures("offered")
+def test_who_does_not_answer_ends_the_command_at_once(words: list[str], typed: str) -> None:
+    """Ctrl-C and Ctrl-D; nothing is written."""
+    with open_screen("run", *words, "--out", "picked") as screen:
+        screen.read_until("number of the model, 1 to 2: ")
+        begun = time.monotonic()
+        if typed == "\x03":  # of a terminal that is not the test's own, so the key sends no signal
+            screen.process.send_signal(signal.SIGINT)
+        else:
+            screen.answer("number of the model, 1 to 2: ", typed)
+        assert screen.finish() == 130
+        assert time.monotonic() - begun < 5
+    assert ("interrupted\n" in screen.text, Path("picked").exists()) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("more", "streams"),
+    [
+        ((), {"stdin": subprocess.DEVNULL}),
+        ((), {"stdout": subprocess.DEVNULL}),
+        (("--json",), {}),
+        (("-q",), {}),
+    ],
+)
+@pytest.mark.usefixtures("offered")
+def test_nobody_is_asked_in_a_pipe(words: list[str], more: tuple[str, ...], streams: dict[str, int]) -> None:
+    """Nor with `--json` or `-q`: the error names what was found and the flag to add."""
+    with open_screen("run", *words, *more, **streams) as screen:
+        assert screen.finish() == 2
+    shown = screen.text.replace("\n", " ")
+    assert "number of the model" not in shown
+    assert "= help: add `--model ollama/test` (Ollama on this machine), `--model openai/NAME` " in shown
+    assert KEY not in shown
+
+
+def test_what_was_looked_for_in_vain_is_said(call: Call, words: list[str]) -> None:
+    """Without a server and a key the error says so, of a dry run, too."""
+    for more in ((), ("--dry-run",)):
+        refused = call("run", *words, *more)
+        assert refused.code == 2
+        assert "error[E119]: task `quiz` calls a model, and none is named\n" in refused.err
+        assert refused.err.endswith("; no server answers on this machine, and no provider's key is set\n")
+
+
+def test_keys_of_the_project_are_found_too(call: Call, words: list[str]) -> None:
+    """In `.env` beside FILE, or in what `--env` names."""
+    Path(".env").write_text(f"TOGETHER_API_KEY={KEY}\n")
+    refused = call("run", *words)
+    assert "add `--model together/NAME` (`TOGETHER_API_KEY` is set); or add `--model builtin" in refused.err
+    Path("other").write_text(f"NOVITA_API_KEY={KEY}\n")
+    refused = call("run", *words, "--env", "other")
+    assert "`--model novita/NAME`" in refused.err
+    assert KEY not in refused.err
+
+
+def test_nothing_is_looked_for_where_a_model_is_named_or_not_needed(
+    call: Call, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers are asked only when a task has nobody to call."""
+    monkeypatch.setattr("answerkey.models.model.find_offers", lambda _: pytest.fail("servers were asked"))
+    assert call("run", *words, "--model", "builtin/random", "-q").code == 0
+    assert call("check", *words).code == 0
+    assert call("run", "nothing.yaml").code == 2
+    rows = [{"question": "q", "answer": "A", "completion": "A"}]
+    write_rows(Path("said.jsonl"), rows)
+    assert call("run", "task.yaml", "--dataset", "said.jsonl", "--completion-column", "completion").code == 0
+
+
+SAID = [
+    {"sample_id": f"s{number}", "question": "q", "answer": "A", "said": {"x": "A", "y": one}, "z": "B"}
+    for number, one in enumerate("AAB")
+]
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """Return the arguments of a task whose dataset has the completions of three models."""
+    Path("task.yaml").write_text(json.dumps(QUIZ))
+    write_rows(Path("rows.jsonl"), SAID)
+    return ["task.yaml", "--dataset", "rows.jsonl"]
+
+
+@pytest.mark.parametrize("verb", ["score", "run"])
+def test_several_completion_columns_are_compared(call: Call, said: list[str], verb: str) -> None:
+    """One run each, in folders below `--out`, then a table; JSON has them under `runs`."""
+    names = ["said.x", "said.y", "z"]
+    columns = [word for name in names for word in ("--completion-column", name)]
+    done = call(verb, *said, *columns, "--out", "each", "--fail-under", "0.5")
+    assert done.code == 1
+    assert {path.name for path in Path("each").iterdir()} == {"1-said.x", "2-said.y", "3-z"}
+    table = [line.split()[:3] for line in done.out.split("Comparison\n")[1].splitlines() if " %" in line]
+    assert table[1:] == [["said.x", "100.00", "%"], ["said.y", "66.67", "%"], ["z", "0.00", "%"]]
+    told = call(verb, *said, *columns, "--json").json
+    assert [one["tasks"][0]["completions"]["column"] for one in told["runs"]] == names
+    assert call("compare", "each/1-said.x", "each/2-said.y").code == 0
+
+
+def test_a_column_that_is_not_there_is_found_before_any_is_scored(call: Call, said: list[str]) -> None:
+    """All columns are looked at first; `check` tells of each."""
+    columns = ["--completion-column", "said.x", "--completion-column", "said.w"]
+    refused = call("score", *said, *columns, "--out", "each")
+    assert (refused.code, Path("each").exists()) == (2, False)
+    assert "error[E209]: there is no completion column `said.w`" in refused.err
+    checked = call("check", *said, *columns)
+    assert checked.code == 2
+    assert checked.out.startswith("task.yaml, column said.x\ngood: ")
+    assert [len(one["errors"]) for one in call("check", *said, *columns, "--json").json["checks"]] == [0, 1]
+
+
+def test_several_models_and_several_columns_exclude_each_other(call: Call, said: list[str]) -> None:
+    """Nothing says whose completions are in which column."""
+    more = ["--completion-column", "z", "--completion-column", "said.x", "--model", "builtin/random"]
+    assert call("run", *said, *more).code == 0
+    refused = call("run", *said, *more, "--model", "builtin/longest")
+    assert refused.code == 2
+    assert "`--model` and `--completion-column` are both given several times" in refused.err
+
+
+def test_a_model_may_be_named_by_its_file(
+    call: Call, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file's name is shown by its key; `resume`, from elsewhere, finds it again."""
+    model = {
+        "key": "mine",
+        "display_name": "Mine",
+        "task": "chat_completion",
+        "config": {"connection_type": "custom_connection", "url": server.url, "model_key": "abc"},
+    }
+    Path("models").mkdir()
+    Path("models/model.yaml").write_text(json.dumps(model))
+    server.change(faults={"401": 1.0}, faulty_attempts=None)
+    done = call("run", *words, "--model", "models/model.yaml", "--num-samples", "3", "--out", "mine")
+    assert done.code == 3
+    server.change(faults={})
+    elsewhere = Path("elsewhere").resolve()
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    done = call("resume", "../mine")
+    assert (done.code, "  model    mine\n" in done.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (None, "E101", "file `model.yaml` does not exist"),
+        ("key: [", "E102", ""),
+        ("{key: k, task: chat_completion, source: {}}", "E107", "unknown key `source`"),
+        (
+            f"{{key: k, display_name: K, task: chat_completion, adapter: {{key: mine}}, config: {CONFIG}}}",
+            "E113",
+            "model adapter `mine` is not defined",
+        ),
+    ],
+)
+def test_a_model_file_that_is_none_is_refused(
+    call: Call, words: list[str], text: str | None, code: str, told: str
+) -> None:
+    """With its place; nothing is written."""
+    if text is not None:
+        Path("model.yaml").write_text(text)
+    refused = call("run", *words, "--model", "model.yaml", "--out", "mine")
+    assert (refused.code, Path("mine").exists()) == (2, False)
+    assert f"error[{code}]" in refused.err
+    assert told in refused.err
+
+
+def test_a_file_of_the_project_cannot_name_model_files(call: Call, words: list[str]) -> None:
+    """Only the caller can: a model key of a run file is a key, or a name."""
+    run = {
+        "tasks": [{"$ref": "task.yaml"}],
+        "datasets": [
+            {"key": "d", "display_name": "D", "source": {"type": "local", "file_path": "rows.jsonl"}}
+        ],
+        "evaluation": {
+            "key": "e",
+            "task_specifications": [{"task_key": "quiz", "model_key": "models/m.yaml"}],
+        },
+    }
+    Path("run.yaml").write_text(json.dumps(run))
+    Path("models").mkdir()
+    Path("models/m.yaml").write_text(f"{{key: k, display_name: K, task: chat_completion, config: {CONFIG}}}")
+    refused = call("run", "run.yaml")
+    assert (refused.code, "error[E301]: unknown model `models/m.yaml`" in refused.err) == (2, True)
+    assert call("run", *words, "--model", "models/m.yaml", "--dry-run").code == 0
+
+
+def test_bare_names_of_the_caller_yield_to_keys_of_the_run_file(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """A key is meant before a provider's model, and a slip of the pen in a key is none of a provider."""
+    model = {"key": "gpt-4-mine", "display_name": "M", "task": "chat_completion"}
+    run = {
+        "models": [{**model, "config": {"url": server.url, "model_key": "abc"}}],
+        "tasks": [{"$ref": "task.yaml"}],
+        "datasets": [
+            {"key": "d", "display_name": "D", "source": {"type": "local", "file_path": "rows.jsonl"}}
+        ],
+        "evaluation": {"key": "e", "task_specifications": [{"task_key": "quiz"}]},
+    }
+    Path("run.yaml").write_text(json.dumps(run))
+    assert words
+    assert call("run", "run.yaml", "--model", "gpt-4-mine", "--num-samples", "2").code == 0
+    refused = call("run", "run.yaml", "--model", "gpt-4-mime")
+    assert "error[E113]: model `gpt-4-mime` is not defined" in refused.err
+    told = "did you mean `gpt-4-mine`?; write `openai/gpt-4-mime` for the model of that provider"
+    assert told in refused.err
+    refused = call("run", "run.yaml", "--model", "claude-x")
+    assert "error[E117]: model `anthropic/claude-x` needs a key" in refused.err
+
+
+def test_a_dataset_file_is_audited_as_its_rows_are(call: Call, said: list[str]) -> None:
+    """With what it derives; a mistake in it is told at its place."""
+    dataset = {"key": "mine", "source": {"type": "local", "file_path": "rows.jsonl"}, "display_name": "M"}
+    Path("dataset.yaml").write_text(json.dumps(dataset))
+    assert call("score", said[0], "--dataset", "dataset.yaml", "--completion-column", "z").code == 0
+    told = call("audit-dataset", "dataset.yaml", "--json").json["datasets"]
+    assert [(one["name"], one["rows"]) for one in told] == [("mine", 3)]
+    Path("dataset.yaml").write_text(json.dumps({**dataset, "sorce": {}}))
+    refused = call("audit-dataset", "dataset.yaml")
+    assert (refused.code, "error[E107]: unknown key `sorce`" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("run mmlu --limit 5", "did you mean `--num-samples`?"),
+        ("run mmlu -n 5", "did you mean `--num-samples`?"),
+        ("score f --max_samples 5", "did you mean `--num-samples`?"),
+        ("run --tasks mmlu", "a task is named without a flag: `answerkey run TASK`"),
+        ("run mmlu --model_args pretrained=x", "parameters follow the model's name: `--model 'NAME?tem"),
+        ("run mmlu --num_fewshot 5", "few-shot examples are `examples` of the task's solver"),
+        ("run mmlu --output_path x", "did you mean `--out`?"),
+        ("run mmlu --batch_size 8", "how many requests are under way is `max_concurrent_requests`"),
+        ("run mmlu --api-key x", "keys are environment values"),
+        ("run mmlu --base-url http://x", "`--model http://HOST/v1#NAME`"),
+        ("run mmlu --epochs 3", "trials are `trials: {num_trials: N}`"),
+        ("run mmlu --no-cache", "did you mean `--cache-policy`?"),
+        ("run mmlu --shuffle", "did you mean `--subsampling`?"),
+        ("run mmlu --threshold 0.5", "did you mean `--fail-under`?"),
+        # What this command does not have either is not recommended.
+        ("runs --limit 5", "`answerkey runs --help` shows what there is"),
+        ("score f --models x", "`answerkey score --help` shows what there is"),
+    ],
+)
+def test_the_flag_of_another_tool_is_translated(call: Call, line: str, hint: str) -> None:
+    """Into the option, or the place, that has that here."""
+    refused = call(*line.split())
+    assert (refused.code, f"= help: {hint}" in refused.err or hint in refused.err) == (2, True), refused.err

@@ -63,14 +63,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Show prompts, calls and tokens; call no model.")
 @with_console
 def run_command(
-    console: Console,
-    file: str,
-    models: tuple[str, ...],
-    *,
-    dry_run: bool,
-    out: str | None,
-    save: str | None,
-    **options: object,
+    console: Console, file: str, models: tuple[str, ...], *, dry_run: bool, out: str | None, **options: object
 ) -> int:
     """Check FILE, solve and score its tasks, write the run, print the summary.
 
@@ -80,7 +73,7 @@ def run_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        open_data_file(console, file, options | {"model": next(iter(models), None)}, save)
+        open_data_file(console, file, options, next(iter(models), None))
         if dry_run:
             from answerkey.evaluate.runner import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
@@ -100,21 +93,24 @@ def run_command(
         return finish(console, runs, write=write)
 
 
-def open_data_file(console: Console, file: str, options: Chosen, folder: str | None = None) -> None:
-    """Say what is recognised in a data file, and write it as a project where that is asked for."""
+def open_data_file(console: Console, file: str, options: Chosen, model: str | None = None) -> None:
+    """Say what is recognised in a data file, and write it as a project where `--save` asks for that.
+
+    That option is taken out of the others.
+    """
     from answerkey.evaluate.prepare import Options
     from answerkey.spec.data_file import describe_file, is_data_file, write_project
 
-    if not is_data_file(file):
+    folder = options.pop("save", None)
+    if is_data_file(file):
+        chosen = Options(**{"model": model, **options})  # type: ignore[arg-type]  # the fields of Options
+        console.say_text(describe_file(file, chosen))
         if folder is not None:
-            message = f"`--save` writes a data file as a project, and `{file}` is none"
-            raise SpecError("E119", message, hint="leave it out")
-        return
-    chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options
-    console.say_text(describe_file(file, chosen))
-    if folder is not None:
-        write_files(Path(folder), write_project(file, chosen, Path(folder)))
-        console.say_text(f"project: {folder}")
+            write_files(Path(str(folder)), write_project(file, chosen, Path(str(folder))))
+            console.say_text(f"project: {folder}")
+    elif folder is not None:
+        message = f"`--save` writes a data file as a project, and `{file}` is none"
+        raise SpecError("E119", message, hint="leave it out")
 
 
 def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
@@ -196,9 +192,7 @@ Examples:
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
 @add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
-def score_command(
-    console: Console, file: str, *, out: str | None, save: str | None, **options: object
-) -> int:
+def score_command(console: Console, file: str, *, out: str | None, **options: object) -> int:
     """Score recorded completions with the task in FILE, or of a data file; no model is asked for them.
 
     `--completions` may be left out when the dataset itself has the completion column. A scorer that asks a
@@ -206,7 +200,7 @@ def score_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        open_data_file(console, file, options, save)
+        open_data_file(console, file, options)
         if options["completions"] is None and options["completion_column"] is None:
             for one in _read_plan(file, options):
                 if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:

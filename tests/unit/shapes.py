@@ -568,6 +568,13 @@ SHAPES = [
         )
     ),
     Shape(
+        "sheet_of_columns",
+        make(
+            Question=asked, **spread(*OPTION_AS), **{"Correct Answer": lambda _q, _o, place: OPTION_AS[place]}
+        ),
+        {"question": "Question", "options": OPTION_AS, "truth": "Correct Answer:label"},
+    ),
+    Shape(
         "engineer",
         make(question=asked, options=listed, answer=index),
         {"question": "question", "options": "options", "truth": "answer:0"},

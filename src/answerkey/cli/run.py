@@ -74,7 +74,6 @@ def run_command(
     completion_columns: tuple[str, ...],
     dry_run: bool,
     out: str | None,
-    save: str | None,
     **options: object,
 ) -> int:
     """Check FILE, solve and score its tasks, write the run, print the summary.
@@ -85,8 +84,7 @@ def run_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        first = {"model": next(iter(models), None), "completion_column": next(iter(completion_columns), None)}
-        open_data_file(console, file, options | first, save)
+        open_data_file(console, file, options, models, completion_columns)
 
         def work(models: Sequence[str]) -> int:
             each = _vary(models, completion_columns)
@@ -112,21 +110,27 @@ def run_command(
             return work([_choose_model(console, file, options, errors[0])])
 
 
-def open_data_file(console: Console, file: str, options: Chosen, folder: str | None = None) -> None:
-    """Say what is recognised in a data file, and write it as a project where that is asked for."""
+def open_data_file(
+    console: Console, file: str, options: Chosen, models: Sequence[str], columns: Sequence[str]
+) -> None:
+    """Say what is recognised in a data file, and write it as a project where `--save` asks for that.
+
+    That option is taken out of the others.
+    """
     from answerkey.evaluate.prepare import Options
     from answerkey.spec.data_file import describe_file, is_data_file, write_project
 
-    if not is_data_file(file):
+    folder = options.pop("save", None)
+    if is_data_file(file):
+        first = {"model": next(iter(models), None), "completion_column": next(iter(columns), None)}
+        chosen = Options(**first | options)  # type: ignore[arg-type]  # the fields of Options
+        console.say_text(describe_file(file, chosen))
         if folder is not None:
-            message = f"`--save` writes a data file as a project, and `{file}` is none"
-            raise SpecError("E119", message, hint="leave it out")
-        return
-    chosen = Options(**options)  # type: ignore[arg-type]  # the fields of Options
-    console.say_text(describe_file(file, chosen))
-    if folder is not None:
-        write_files(Path(folder), write_project(file, chosen, Path(folder)))
-        console.say_text(f"project: {folder}")
+            write_files(Path(str(folder)), write_project(file, chosen, Path(str(folder))))
+            console.say_text(f"project: {folder}")
+    elif folder is not None:
+        message = f"`--save` writes a data file as a project, and `{file}` is none"
+        raise SpecError("E119", message, hint="leave it out")
 
 
 def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
@@ -251,13 +255,7 @@ Examples:
 @add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
 def score_command(
-    console: Console,
-    file: str,
-    *,
-    completion_columns: tuple[str, ...],
-    out: str | None,
-    save: str | None,
-    **options: object,
+    console: Console, file: str, *, completion_columns: tuple[str, ...], out: str | None, **options: object
 ) -> int:
     """Score recorded completions with the task in FILE, or of a data file; no model is asked for them.
 
@@ -266,8 +264,7 @@ def score_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        column = next(iter(completion_columns), None)
-        open_data_file(console, file, options | {"completion_column": column}, save)
+        open_data_file(console, file, options, (), completion_columns)
         if options["completions"] is None and not completion_columns:
             for one in _read_plan(file, options):
                 if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
@@ -315,7 +312,7 @@ def check_command(
 
     chosen = find_baseline(options)
     for file in files:
-        open_data_file(console, file, chosen | {"completion_column": next(iter(completion_columns), None)})
+        open_data_file(console, file, chosen, (), completion_columns)
     with console.display() as display:
         checked = {
             f"{file}, column {column}" if len(completion_columns) > 1 else file: runner.check(

@@ -84,7 +84,7 @@ def find_fields(
             raise DataError("E206", f"there is no column `{path[0]}`", where=where, hint=hint)
         return Template.compile("{{ sample" + "".join(f"[{step!r}]" for step in path) + " }}")
 
-    known = ask.find_columns(columns, ask.DATASET_ROLES)
+    known = ask.find_columns(tuple(columns), ask.DATASET_ROLES)
     asking = recognise(rows.slice(0, ask.LOOKED_AT), roles=("passage", "question"), needs_all=False).columns
     found = {role: read(name) for role, name in {**known.columns, **asking}.items()}
     asked = [read(one) for one in said.get("question") or ()]
@@ -124,21 +124,18 @@ def find_derived(columns: ask.QuestionColumns) -> QuestionFields:
     """Return the parts of rows that `derive` made; they are shown as the table has them."""
     names = {name: ", ".join([one] if isinstance(one, str) else one) for name, one in columns.say().items()}
     has = {*names, *(("options", "choices") if columns.has("options") else ())}
-    asked, options = (
-        tuple(Template.compile(f"{{{{ sample.{one} }}}}") for one in parts if one in has)
-        for parts in (("passage", "question"), ("options",))
-    )
-    labels, truth = (
-        Template.compile(f"{{{{ sample.{one} }}}}") if one in has else None for one in ("choices", "truth")
-    )
+
+    def read(name: str) -> Template | None:
+        return Template.compile(f"{{{{ sample.{name} }}}}") if name in has else None
+
     forms = {form: name for name, form in TRUTH_FORMS.items()}
-    shown = {name: names.get(name, "none") for name in ("question", "options", "choices")} | {
-        "truth": columns.columns.get("truth", "none"),
-        "truth form": forms.get(columns.form or "label", str(columns.form)),
-    }
-    if "passage" in names:
-        shown["question"] = f"{names['passage']}, {shown['question']}"
-    return QuestionFields(asked, options, labels, truth=truth, shown=shown)
+    shown = {name: names.get(name, "none") for name in ("question", "options", "choices")}
+    shown["question"] = ", ".join(names[one] for one in ("passage", "question") if one in names)
+    shown["truth"] = columns.columns.get("truth", "none")
+    shown["truth form"] = forms.get(columns.form or "label", str(columns.form))
+    asked = tuple(one for one in (read("passage"), read("question")) if one)
+    options = tuple(one for one in (read("options"),) if one)
+    return QuestionFields(asked, options, read("choices"), truth=read("truth"), shown=shown)
 
 
 def _show_template(template: Template) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -166,8 +167,7 @@ class Content:
         if self._wide is not None:
             try:
                 with self.open_text() as text:
-                    while text.read(_BLOCK):
-                        pass
+                    deque(text, 0)
             except UnicodeDecodeError as error:
                 message = f"not valid {self._wide}, as its byte order mark calls it: {error.reason}"
                 raise self.error("E203", message, hint="save the file as UTF-8") from None

@@ -3,7 +3,7 @@
 A reader yields the rows of a content in their order, each with the line it starts on (in Parquet and Arrow
 its number), and adds to `notices` what is odd about the file. A cell of CSV and TSV is always text, and every
 row has as many cells as the header. A row of JSON is an object. A format is told by the ending of the name,
-or stated; it is never guessed from the content.
+or stated; of the content, only what separates the cells of CSV and TSV is read off.
 """
 
 from __future__ import annotations

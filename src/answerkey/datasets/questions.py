@@ -543,6 +543,10 @@ class QuestionColumns:
             table = table.with_columns(pl.col(name).list.eval(pl.element().str.to_lowercase()).alias("lower"))
             exact = (_match(name, one, most) for one in wanted)
             place = pl.coalesce(*exact, *(_match("lower", one.str.to_lowercase(), most) for one in wanted))
+            if self.spread and name == "names":  # a spreadsheet may name the column of the right option
+                columns = {one.lower(): at for at, one in enumerate(self.spread)}
+                named = said.str.to_lowercase().replace_strict(columns, default=None, return_dtype=pl.Int64)
+                place = pl.coalesce(place, pl.when(named < count).then(named))
         return table.select(place.cast(pl.Int64).alias("place")).to_series()
 
 
@@ -663,23 +667,17 @@ def _name_options(texts: pl.Series, labels: pl.Series | None = None) -> pl.DataF
 # ── which columns a table has ───────────────────────────────────────────────────────────────────────────────
 
 
+@lru_cache(64)
 def find_columns(
-    names: Sequence[str], roles: Texts = QUESTION_ROLES, chosen: Mapping[str, str] | None = None
+    names: Texts, roles: Texts = QUESTION_ROLES, chosen: tuple[tuple[str, str], ...] = ()
 ) -> QuestionColumns:
     """Return which of some columns is what, by their names alone; `chosen` are known already, by role."""
-    folded = {fold_name(name): name for name in reversed(names)}
-    columns = dict(chosen or {})
+    folded, columns = {fold_name(name): name for name in reversed(names)}, dict(chosen)
     for role in roles:
         known = [folded[one] for one in FOLDED[role] if one in folded]
         free = [one for one in known if one not in columns.values()]
         columns |= {role: free[0]} if free and role not in columns else {}
     return QuestionColumns(columns, () if "options" in columns else find_numbered(names))
-
-
-@lru_cache(64)
-def find_columns_of_row(names: Texts, chosen: tuple[tuple[str, str], ...] = ()) -> QuestionColumns:
-    """Return the columns of a row that comes alone; most rows have those of the last one."""
-    return find_columns(names, chosen=dict(chosen))
 
 
 def find_numbered(names: Sequence[str]) -> Texts:

@@ -56,8 +56,7 @@ def recognise(
             free = [one for one in known[role] if one not in {*columns.values(), *forced.spread}]
             # In a log the id of a sample comes again for each of its trials.
             kind = "text" if role == "id" and "trial" in roles else role
-            several = 2 if role == "completion" else 1
-            held = list(islice((one for one in free if _holds(rows, kind, one)), several))
+            held = list(islice((one for one in free if _holds(rows, kind, one)), 1 + (role == "completion")))
             columns |= {role: held[0]} if held else {}
             if len(held) > 1 and needs_all and ask.fold_name(held[0]) != role:
                 hint = f"say which: `--column completion={held[0]}` or `--column completion={held[1]}`"
@@ -71,7 +70,7 @@ def recognise(
     listed = [one for one in known.get("options", ()) if one not in columns.values()]
     places = _list_options(rows, replace(forced, columns=columns), listed, truths)
     for options in places if "options" in roles else ():
-        if (read := _choose_reading(rows, options, truths, forced.form, needs_all=needs_all)) is not None:
+        if (read := _choose_reading(rows, options, truths, needs_all=needs_all)) is not None:
             found = read
             break
     else:  # no options: what the truth is can only be told by its name
@@ -80,7 +79,9 @@ def recognise(
     for part in ("question", "options", "truth") if needs_all else ():
         if not found.has(part):
             hint = f"name it with `--column {part}=NAME`; columns: {listing(rows.columns)}"
-            raise DataError("E206", f"no column holds the {part}", where=Place(file=rows.file), hint=hint)
+            hint += ", as the first line has them" * str(rows.file).lower().endswith((".csv", ".tsv"))
+            message = f"no column holds the {part}{' of 90 % of the rows' * (part == 'options')}"
+            raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
     return found
 
 
@@ -202,18 +203,13 @@ class _Reading:
 
 
 def _choose_reading(
-    rows: Rows,
-    places: Sequence[QuestionColumns],
-    truths: Sequence[str],
-    form: str | None,
-    *,
-    needs_all: bool,
+    rows: Rows, places: Sequence[QuestionColumns], truths: Sequence[str], *, needs_all: bool
 ) -> QuestionColumns | None:
     """Return the one way to read a table with its options in one of these places; None when it has none.
 
     E215 when there are several ways, or truths name no options.
     """
-    readings = [_Reading(one) for options in places for one in _list_readings(rows, options, truths, form)]
+    readings = [_Reading(one) for options in places for one in _list_readings(rows, options, truths)]
     differing: set[tuple[int, int]] = set()
     for _, block in _iterate(rows, readings):
         known: dict[object, tuple[Samples, pl.DataFrame]] = {}
@@ -245,10 +241,8 @@ def _choose_reading(
     return replace(filled[0].columns, form=None)
 
 
-def _list_readings(
-    rows: Rows, options: QuestionColumns, truths: Sequence[str], form: str | None
-) -> Iterator[QuestionColumns]:
-    """Yield the ways to read the truths of a table whose options are these."""
+def _list_readings(rows: Rows, options: QuestionColumns, truths: Sequence[str]) -> Iterator[QuestionColumns]:
+    """Yield the ways to read the truths of a table with these options, in the form that is said or any."""
     first, place = rows.slice(0, ask.FIRST_ROWS).load(), options.columns.get("options")
     unfolded = ask.find_unfolded(rows, options.columns, options.spread)
     for truth in (*truths, *({place} - {None, *truths} if not unfolded else ())):
@@ -259,10 +253,9 @@ def _list_readings(
         elif truth in options.spread:
             forms = ["text"]
         elif options.has("options"):
-            forms = ["label", "0", "1", "text", *marks] if form is None else [form]
+            forms = ["label", "0", "1", "text", *marks] if options.form is None else [options.form]
         else:  # BoolQ asks; a truth that is a text may mean what it says
-            forms = ["yes", "true"] if True in cells else ["true", "yes"]
-            forms = [one for one in forms if form in {None, one}]
+            forms = [] if options.form else ["yes", "true"] if True in cells else ["true", "yes"]
         for one in forms:
             yield QuestionColumns(
                 columns, options.spread, one, ask.find_unfolded(rows, columns, options.spread)

@@ -112,7 +112,7 @@ class EvidenceReader(KnownReader):
         found = (one for one in scores if one.text("scorer_key") == self._scorer)
         score = next(found, Json(None))
         row, noted = trial.object("sample", "data"), score.at("metadata")
-        question = ask.find_columns_of_row(tuple(row)).read_question(row)
+        question = ask.find_columns(tuple(row)).read_question(row)
         stated = ask.read_texts(noted.get("choices"))
         choices = (ask.take_labels(stated) if stated else None) or question.choices
         options = question.options

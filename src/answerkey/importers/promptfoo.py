@@ -110,7 +110,7 @@ def _read_question(row: Json, messages: prompts.Messages | None, columns: Mappin
     shown = ask.find_shown(prompts.find_question(messages))
     cells = row.object("vars") or row.object("testCase", "vars")
     chosen = tuple((role, column) for role, column in columns.items() if column in cells)
-    found = ask.find_columns_of_row(tuple(cells), chosen).read_question(cells)
+    found = ask.find_columns(tuple(cells), chosen=chosen).read_question(cells)
     choices, options, truth = found.choices, found.options, found.truth
     if choices is None and shown.choices is not None:
         choices, options = shown.choices, shown.options

@@ -11,8 +11,8 @@ from answerkey.datasets.formats import split_endings
 from answerkey.datasets.questions import DATASET_ROLES, SAID_ROLES, QuestionColumns, find_columns
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
-from answerkey.errors import SpecError, listing, suggest
-from answerkey.spec.nodes import name_key
+from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.spec.nodes import Problems, name_key
 from answerkey.spec.project import Overrides
 from answerkey.spec.ready_made import write_yaml
 from answerkey.spec.sources import DatasetSpec, is_remote
@@ -91,30 +91,32 @@ def _recognise(
 def describe_file(given: str | Path, overrides: Overrides) -> str:
     """Return the line that says what was recognised in a data file."""
     found, rows = recognise_file(given, overrides)
+    unused = _find_unused(found, rows, overrides)
     count = f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
-    return f"{Path(given).name}: {count}; {found.describe()}{find_unused(given, overrides)}"
+    return f"{Path(given).name}: {count}; {found.describe()}{f'; {unused}' if unused else ''}"
 
 
-def find_unused(given: str | Path, overrides: Overrides) -> str:
-    """Return what is said of a column of completions that is not used; empty without any."""
-    found, rows = recognise_file(given, overrides)
-    name = find_columns(rows.columns, ("completion",)).columns.get("completion")
+def _find_unused(found: QuestionColumns, rows: Rows, overrides: Overrides) -> str | None:
+    """Return what is said of a column of completions that is not used; None without any."""
+    name = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
     if name is None or name in found.taken:
-        return ""
+        return None
     instead = "the model answers" if overrides.model is not None else "others are given"
-    return f"; completions in `{name}` are not used: {instead}"
+    return f"completions in `{name}` are not used: {instead}"
 
 
-def make_run(given: str | Path, overrides: Overrides) -> dict[str, Any]:
+def make_run(given: str | Path, overrides: Overrides, problems: Problems) -> dict[str, Any]:
     """Return a data file as a run file would describe it, with the dataset and the task in it.
 
-    The completions of the file are scored, unless the caller names a model, or others.
+    The completions of the file are scored, unless the caller names a model, or others; that is noticed.
     """
     if overrides.dataset is not None:
         message = f"`--dataset` is of a task, and `{given}` is a data file"
         raise SpecError("E119", message, hint="leave one of them out")
-    said = recognise_file(given, overrides)[0].say()
-    dataset = DatasetSpec.of_path(given)
+    found, rows = recognise_file(given, overrides)
+    if unused := _find_unused(found, rows, overrides):
+        problems.notice(unused, Place(file=str(given)))
+    said, dataset = found.say(), DatasetSpec.of_path(given)
     key = name_key(dataset.key) or "data"
     place = getattr(dataset.source, "path_field", "url")
     source = {"type": dataset.source.type, place: getattr(dataset.source, place), "questions": said}
@@ -132,7 +134,7 @@ def make_run(given: str | Path, overrides: Overrides) -> dict[str, Any]:
 
 def write_project(given: str | Path, overrides: Overrides, folder: Path) -> dict[str, str]:
     """Return a data file as the files of a project in a folder, by their names."""
-    run = make_run(given, overrides)
+    run = make_run(given, overrides, Problems())
     (dataset,), (task,), (asked,) = run["datasets"], run["tasks"], run["evaluation"]["task_specifications"]
     if "file_path" in dataset["source"]:
         dataset["source"]["file_path"] = _relate(dataset["source"]["file_path"], folder)

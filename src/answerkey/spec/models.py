@@ -76,14 +76,8 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
     )
     chosen = adapter or fields.adapter
     named = chosen.key if chosen else None
-    return ModelSpec(
-        fields.key,
-        node.place,
-        fields.display_name or fields.key,
-        config=config,
-        adapter=named,
-        task=fields.task,
-    )
+    title = fields.display_name or fields.key
+    return ModelSpec(fields.key, node.place, title, config=config, adapter=named, task=fields.task)
 
 
 def _is_open(node: Node) -> bool:

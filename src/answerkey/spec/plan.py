@@ -41,7 +41,7 @@ from answerkey.spec.config import (
     refuse_config,
     resolve_config,
 )
-from answerkey.spec.data_file import find_unused, is_data_file, make_run
+from answerkey.spec.data_file import is_data_file, make_run
 from answerkey.spec.models import ModelChoice, ModelSpec
 from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path, sort_errors, with_key
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
@@ -557,37 +557,29 @@ def _open(
 ) -> tuple[Definitions, Node]:
     if (name := find_ready_made(path)) is not None:
         return Definitions.open(Path(), overrides, problems), load_ready_made(name).task
-    if isinstance(path, Mapping):
-        known = Definitions.open(Path(), overrides, problems)
-        return known, known.read(path)
     if is_data_file(path):
-        known = Definitions.open(Path() if is_remote(str(path)) else Path(path).parent, overrides, problems)
-        place = Place(file=str(path))
-        if unused := find_unused(path, overrides):
-            problems.notice(unused.strip("; "), place)
-        return known, from_plain(make_run(path, overrides), place)
+        folder = Path() if is_remote(str(path)) else Path(str(path)).parent
+        node = from_plain(make_run(str(path), overrides, problems), Place(file=str(path)))
+        return Definitions.open(folder, overrides, problems), node
     if overrides.columns:
-        message = f"`--column` is for a data file, and `{path}` is none"
-        raise SpecError(
-            "E119", message, hint="name the columns in the task, or in `questions` of the dataset"
-        )
-    source = find_file(Path(path))
-    known, node = Definitions.open(source.parent, overrides, problems), None
+        hint = "name the columns in the task, or in `questions` of the dataset"
+        raise SpecError("E119", f"`--column` is for a data file, and `{path}` is none", hint=hint)
+    source = path if isinstance(path, Mapping) else find_file(Path(path))
+    known = Definitions.open(source.parent if isinstance(source, Path) else Path(), overrides, problems)
+    if isinstance(source, Mapping) or source.suffix.lower() in YAML_ENDINGS:
+        return known, known.read(source)
     try:
         node = known.read(source)
     except SpecError as error:
-        if error.code != "E102" or source.suffix.lower() in YAML_ENDINGS:
+        if error.code != "E102":
             raise
-    if node is None or not (node.is_map or source.suffix.lower() in YAML_ENDINGS):
-        raise _refuse_file(source)
+        node = Node(None, Place())
+    if not node.is_map:
+        content = read_content(source)
+        endings = f"endings of data files: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
+        message = f"`{source}` is no YAML file, and its ending names no format of data"
+        raise content.error("E201", message, hint=content.guess() or endings)
     return known, node
-
-
-def _refuse_file(path: Path) -> DataError:
-    """Return the error about a file that is neither YAML nor data, as far as its name says."""
-    endings = f"endings of data files: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
-    message = f"`{path}` is no YAML file, and its ending names no format of data"
-    return DataError("E201", message, where=Place(file=str(path)), hint=read_content(path).guess() or endings)
 
 
 def _is_task(node: Node) -> bool:

@@ -128,7 +128,7 @@ def test_a_question_is_read_from_columns_of_any_usual_name(
     """Labels that a table states are kept; the truth is a label, and what is no part of it stays aside."""
     truth = choices[1] if choices else "B"
     whole = {"Question": "q", "answer": truth, "subject": "maps", "note": 1, **row}
-    found = find_columns(list(whole)).read_question(whole)
+    found = find_columns(tuple(whole)).read_question(whole)
     samples = load_rows([whole], name="rows").samples
     columns = recognise(samples, needs_all=False)
     derived = next(columns.derive(samples).rows())

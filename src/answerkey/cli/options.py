@@ -90,7 +90,7 @@ def _write_files(
             stream.write(page)
 
 
-def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
+def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options with the folder of the run that `--baseline` means, as for `show`."""
     from answerkey.reports.view import find_run
 
@@ -143,7 +143,7 @@ complete_model = _complete(
 complete_run = _complete(_list_runs, "dir")
 
 #: Options as the verbs take them: name to value.
-Chosen = dict[str, object]
+Chosen = dict[str, Any]
 
 
 def with_console(function: Command) -> Command:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -60,7 +60,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Show prompts, calls and tokens; call no model.")
 @with_console
 def run_command(
-    console: Console, file: str, models: tuple[str, ...], *, dry_run: bool, out: str | None, **options: object
+    console: Console, file: str, models: tuple[str, ...], *, dry_run: bool, out: str | None, **options: Any
 ) -> int:
     """Check FILE, solve and score its tasks, write the run, print the summary.
 
@@ -121,7 +121,7 @@ def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
     from answerkey.evaluate.prepare import Options
     from answerkey.spec import load_plan
 
-    loaded = load_plan(file, Options(**options))  # type: ignore[arg-type]  # the fields of Options
+    loaded = load_plan(file, Options(**options))
     raise_all(loaded.errors)
     return loaded.value.specifications if loaded.value else ()
 
@@ -166,7 +166,7 @@ Examples:
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
 @add_options(*TASK_OPTIONS, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
-def score_command(console: Console, file: str, *, out: str | None, **options: object) -> int:
+def score_command(console: Console, file: str, *, out: str | None, **options: Any) -> int:
     """Score recorded completions with the task in FILE; no model is asked for completions.
 
     `--completions` may be left out when the dataset itself has the completion column. A scorer that asks a
@@ -200,7 +200,7 @@ Examples:
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 @click.option("--plan", is_flag=True, help="Show how each template will be evaluated.")
 @with_console
-def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **options: object) -> int:
+def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **options: Any) -> int:
     """Find every mistake in FILE that can be found without asking a model; several files one by one.
 
     Files, config, templates on every row, columns, truths, choices, metric fields; all at once. Exit code 2
@@ -228,7 +228,7 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
 @with_console
-def resume_command(console: Console, run: str, **options: object) -> int:
+def resume_command(console: Console, run: str, **options: Any) -> int:
     """Go on with RUN where it stopped; what was answered is not asked again.
 
     RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are repeated. A run that is
@@ -260,9 +260,7 @@ Examples:
 @click.argument("file", metavar="[FILE]", required=False)
 @add_options(*RESCORE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
-def rescore_command(
-    console: Console, run: str, file: str | None, *, out: str | None, **options: object
-) -> int:
+def rescore_command(console: Console, run: str, file: str | None, *, out: str | None, **options: Any) -> int:
     """Score the completions of RUN again, as a new run; no model is asked for completions.
 
     FILE is a changed task file, or the run file that has it; without FILE the tasks of RUN are used as they

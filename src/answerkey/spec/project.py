@@ -13,8 +13,9 @@ from os import environ
 from pathlib import Path
 from typing import Generic, Literal, Self, TypeVar
 
+from answerkey.datasets.sources import Source
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.models.config import SECRET_NAME, Origin, Secret
+from answerkey.models.config import SECRET_NAME, ModelConfig, Origin, Secret
 from answerkey.spec import nodes
 from answerkey.spec.nodes import Broken, Node, Problems
 from answerkey.spec.nodes import Path as Way
@@ -47,8 +48,8 @@ class Overrides:
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
-    model: str | None = None
-    dataset: str | Path | None = None
+    model: str | ModelConfig | None = None
+    dataset: str | Path | Source | None = None
     completions: str | Path | None = None
     completion_column: str | None = None
     num_samples: int | None = None
@@ -59,6 +60,11 @@ class Overrides:
     allow_hosts: tuple[str, ...] = ()
     policies: str | Path | Mapping[str, object] | Sequence[object] | None = None
     baseline: str | Path | None = None
+
+    @property
+    def model_name(self) -> str | None:
+        """How the model is called; one that is no name has its own."""
+        return self.model.name if isinstance(self.model, ModelConfig) else self.model
 
     @property
     def brings_completions(self) -> bool:

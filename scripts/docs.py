@@ -17,7 +17,6 @@ from pathlib import Path
 import click
 
 import answerkey
-from answerkey import reader
 from answerkey.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,22 +86,15 @@ def make_command(name: str) -> str:
 
 
 def make_names() -> str:
-    """Return the public names of the package, each with the first line of its docstring."""
-    names = sorted(answerkey.__all__, key=lambda one: (one[0].isupper(), one))
-    lines = [f"- `ak.{name}`: {summarise(getattr(answerkey, name))}" for name in names if name[0] != "_"]
-    return "\n".join(lines)
-
-
-def make_reader() -> str:
-    """Return what another program needs of the reader, with parameters."""
-    lines = []
-    for named in (reader.read, reader.read_many, reader.Reading):
-        parameters = inspect.signature(named).parameters.values()
-        names = [
-            one.name if one.default is one.empty else f"{one.name}={one.default!r}" for one in parameters
-        ]
-        lines.append(f"- `answerkey.reader.{named.__name__}({', '.join(names)})`: {summarise(named)}")
-    return "\n".join(lines)
+    """Return the public names of the package, functions with the first line of their docstrings."""
+    names = [name for name in answerkey.__all__ if name[0] != "_"]
+    commands = app.list_commands(click.Context(app))
+    alike = [name for name in names if name.replace("_", "-") in commands]
+    others = [name for name in names if name.islower() and name not in alike]
+    types = [name for name in names if not name.islower()]
+    listed = {"As the commands": alike, "Types": types}
+    lines = [f"- {title}: {', '.join(f'`ak.{name}`' for name in those)}" for title, those in listed.items()]
+    return "\n".join([*lines, *(f"- `ak.{name}`: {summarise(getattr(answerkey, name))}" for name in others)])
 
 
 def summarise(named: object) -> str:
@@ -172,8 +164,7 @@ def make_pages() -> Iterator[tuple[Path, str]]:
     yield commands, MADE.sub(lambda match: f"{match[1]}{make_command(match[2])}\n{match[3]}", text)
     python = REFERENCE / "python.md"
     text = python.read_text(encoding="utf-8")
-    made = {"names": make_names, "reader": make_reader}
-    yield python, MADE.sub(lambda match: f"{match[1]}{made[match[2]]()}\n{match[3]}", text)
+    yield python, MADE.sub(lambda match: f"{match[1]}{make_names()}\n{match[3]}", text)
     scorer = REFERENCE / "scorer-string_equals_mcqa.md"
     text = scorer.read_text(encoding="utf-8")
     yield scorer, SHOWN.sub(lambda match: match[1] + make_cases() + match[2], text)

@@ -8,39 +8,57 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from answerkey._version import __version__
+from answerkey._version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from answerkey.comparison.compare import Comparison, compare
-    from answerkey.comparison.power import plan_comparison
-    from answerkey.dataset_audit.audit import audit_dataset
-    from answerkey.errors import (
-        AnswerkeyError,
-        DataError,
-        EngineError,
-        InternalError,
-        Problems,
-        RunError,
-        ScoringError,
-        SolverError,
-        SpecError,
-    )
-    from answerkey.evaluate.prepare import load_task
-    from answerkey.evaluate.rerun import rescore, resume
-    from answerkey.evaluate.runner import check, plan_calls, run, score
-    from answerkey.run_audit.audit import Audit, audit
-    from answerkey.runs import Run, TaskRun, list_runs, load_run
-    from answerkey.scorers import judge
-    from answerkey.spec import Task
-    from answerkey.types import MetricValue, Score
+if TYPE_CHECKING:  # each under its own name, so that type checkers see it from outside
+    from answerkey.comparison.compare import Comparison as Comparison
+    from answerkey.comparison.compare import compare as compare
+    from answerkey.comparison.power import plan_comparison as plan_comparison
+    from answerkey.dataset_audit.audit import audit_dataset as audit_dataset
+    from answerkey.errors import AnswerkeyError as AnswerkeyError
+    from answerkey.errors import DataError as DataError
+    from answerkey.errors import EngineError as EngineError
+    from answerkey.errors import InternalError as InternalError
+    from answerkey.errors import Problems as Problems
+    from answerkey.errors import RunError as RunError
+    from answerkey.errors import ScoringError as ScoringError
+    from answerkey.errors import SolverError as SolverError
+    from answerkey.errors import SpecError as SpecError
+    from answerkey.evaluate.prepare import load_task as load_task
+    from answerkey.evaluate.prepare import mcqa as mcqa
+    from answerkey.evaluate.rerun import rescore as rescore
+    from answerkey.evaluate.rerun import resume as resume
+    from answerkey.evaluate.runner import arun as arun
+    from answerkey.evaluate.runner import check as check
+    from answerkey.evaluate.runner import plan_calls as plan_calls
+    from answerkey.evaluate.runner import run as run
+    from answerkey.evaluate.runner import score as score
+    from answerkey.exporters import export as export
+    from answerkey.importers.project import import_log as import_log
+    from answerkey.reports.explain import explain as explain
+    from answerkey.reports.html import report as report
+    from answerkey.run_audit.audit import Audit as Audit
+    from answerkey.run_audit.audit import audit as audit
+    from answerkey.runs import Run as Run
+    from answerkey.runs import TaskRun as TaskRun
+    from answerkey.runs import list_runs as list_runs
+    from answerkey.runs import load_run as load_run
+    from answerkey.scorers import judge as judge
+    from answerkey.spec import Task as Task
+    from answerkey.types import MetricValue as MetricValue
+    from answerkey.types import Score as Score
 
 _HOMES = {
     "answerkey.comparison.compare": ("Comparison", "compare"),
     "answerkey.comparison.power": ("plan_comparison",),
     "answerkey.dataset_audit.audit": ("audit_dataset",),
-    "answerkey.evaluate.prepare": ("load_task",),
+    "answerkey.evaluate.prepare": ("load_task", "mcqa"),
     "answerkey.evaluate.rerun": ("rescore", "resume"),
-    "answerkey.evaluate.runner": ("check", "plan_calls", "run", "score"),
+    "answerkey.evaluate.runner": ("arun", "check", "plan_calls", "run", "score"),
+    "answerkey.exporters": ("export",),
+    "answerkey.importers.project": ("import_log",),
+    "answerkey.reports.explain": ("explain",),
+    "answerkey.reports.html": ("report",),
     "answerkey.errors": (
         "AnswerkeyError",
         "DataError",
@@ -60,39 +78,7 @@ _HOMES = {
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "AnswerkeyError",
-    "Audit",
-    "Comparison",
-    "DataError",
-    "EngineError",
-    "InternalError",
-    "MetricValue",
-    "Problems",
-    "Run",
-    "RunError",
-    "Score",
-    "ScoringError",
-    "SolverError",
-    "SpecError",
-    "Task",
-    "TaskRun",
-    "__version__",
-    "audit",
-    "audit_dataset",
-    "check",
-    "compare",
-    "judge",
-    "list_runs",
-    "load_run",
-    "load_task",
-    "plan_calls",
-    "plan_comparison",
-    "rescore",
-    "resume",
-    "run",
-    "score",
-]
+__all__ = sorted(["__version__", *_NAMES])  # noqa: PLE0605 - computed
 
 
 def __getattr__(name: str) -> object:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +20,17 @@ from typing import Any, TextIO
 import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing, suggest
+from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
-from answerkey.runs import Run, TaskRun, find_answerer, write_frames, write_output
+from answerkey.runs import (
+    Run,
+    TaskRun,
+    find_answerer,
+    join_parts,
+    load_run,
+    write_frames,
+    write_output,
+)
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, Completion, Score, Scores, ScoreStatus
 
@@ -36,35 +46,25 @@ class Exported:
     left_out: int = 0
 
 
-def check_form(form: str) -> None:
-    """Refuse a form that is unknown."""
-    if form not in FORMS:
-        hint = suggest(form, FORMS) or f"forms that there are: {listing(FORMS)}"
-        raise SpecError("E119", f"`--to {form}`: there is no such form", hint=hint)
-
-
-def pick_task(run: Run, task_key: str | None) -> TaskRun:
-    """Return the task that is meant: the one named, or the only one."""
-    if task_key is None and len(run.tasks) == 1:
-        return next(iter(run.tasks.values()))
-    if task_key is not None and task_key in run.tasks:
-        return run.tasks[task_key]
-    if task_key is None:
-        raise SpecError(
-            "E119", f"the run has {len(run.tasks)} tasks", hint=f"`--task` one of {listing(run.tasks)}"
-        )
-    hint = suggest(task_key, run.tasks) or f"tasks of this run: {listing(run.tasks)}"
-    raise RunError("E504", f"the run has no task `{task_key}`", hint=hint)
-
-
-def export_rows(
-    run: Run, form: str, *, task_key: str | None, file: str | None, stream: TextIO, is_raw: bool = False
+def export(
+    run: AnyRun,
+    to: str = "jsonl",
+    path: str | Path | None = None,
+    *,
+    task: str | None = None,
+    is_raw: bool = False,
+    stream: TextIO | None = None,
 ) -> Exported:
-    """Write the rows of one task to a file, or to the stream when none is named.
+    """Write the rows of one task, one for each sample and trial, to a file, or to the stream without one.
 
-    Parquet is not text and needs the file. With `is_raw`, CSV holds every text as it is.
+    `to` is jsonl, csv, parquet or every_eval_ever. Parquet is not text and needs the file. With `is_raw`,
+    CSV holds every text as it is.
     """
-    opened = reopen(run, pick_task(run, task_key).key)
+    if to not in FORMS:
+        hint = suggest(to, FORMS) or f"forms that there are: {listing(FORMS)}"
+        raise SpecError("E119", f"`--to {to}`: there is no such form", hint=hint)
+    run, form, file = load_run(run), to, None if path is None else str(path)
+    opened = reopen(run, task)
     writers: dict[str, Callable[[Reopened, TextIO], int]] = {
         "jsonl": lambda opened, out: sum(1 for row in read_rows(opened) if out.write(to_json(row) + "\n")),
         CSV: partial(write_csv, is_raw=is_raw),
@@ -78,7 +78,7 @@ def export_rows(
             rows = writers[form](opened, out)
 
     if file is None:
-        rows = writers[form](opened, stream)
+        rows = writers[form](opened, stream or sys.stdout)
         return Exported(rows, len(opened) - rows)
     try:
         if form == PARQUET:
@@ -158,6 +158,36 @@ def flatten(part: Excerpt) -> pl.DataFrame:
                     columns.append(series.rename(f"scores.{key}.{group}.{series.name}"))
     columns += [series.rename(f"sample.{series.name}") for series in part.samples.frame.iter_columns()]
     return pl.DataFrame(columns)
+
+
+def build_frame(task_run: TaskRun) -> pl.DataFrame:
+    """Return a task as one flat table for people; see `TaskRun.to_frame`."""
+    run = Run({}, {task_run.key: task_run})
+    return join_parts([_flatten_plainly(part) for part in reopen(run).iterate()])
+
+
+def _flatten_plainly(part: Excerpt) -> pl.DataFrame:
+    replies, usage = part.completions.frame, part.completions.frame["usage"].struct.unnest()
+    ours = {"completion": replies["completion"], "completion_status": replies["status"]}
+    ours |= {"completion_error": replies["error"], "prompt": replies["prompt"]}
+    ours |= {**usage.to_dict(), "latency": replies["latency"]}
+    for key in part.scores.columns[2:]:
+        verdicts = part.scores[key].struct.unnest()
+        ours |= {f"{key}.{name}": verdicts[name] for name in ("status", "reason", "excluded_by")}
+        for group in ("values", "metadata"):
+            for series in verdicts[group].struct.unnest():
+                name = f"{key}.{series.name}"
+                if series.name != EMPTY_STRUCT_FIELD:
+                    ours[f"{key}.{group}.{series.name}" if name in ours else name] = series
+    columns = {"sample_id": part.scores["sample_id"], "trial": part.scores["trial"]}
+    orders = part.samples.orders
+    columns |= {} if orders is None else {"option_order": orders["order"]}
+    for series in part.samples.frame.iter_columns():
+        name = series.name
+        while name in columns or name in ours:
+            name = f"sample.{name}"
+        columns |= {name: series} if series.name != "sample_id" else {}
+    return pl.DataFrame([series.rename(name) for name, series in (columns | ours).items()])
 
 
 def write_csv(opened: Reopened, out: TextIO, *, is_raw: bool = False) -> int:

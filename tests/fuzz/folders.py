@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import answerkey
-from answerkey.reports.explain import explain_sample
+from answerkey.reports.explain import explain
 from answerkey.reports.terminal import draw_summary
 from answerkey.reports.view import list_folder
 
@@ -93,7 +93,7 @@ def _show(below: Path, folder: Path) -> None:
         for task in run.tasks.values():
             assert task.scores.height >= 0
             assert task.completions.height >= 0
-        explain_sample(run, str(ROWS[0]["id"]))
+        explain(run, str(ROWS[0]["id"]))
 
 
 def _list_seeds(name: str) -> list[bytes]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from answerkey.errors import AnswerkeyError
-from answerkey.importers import READERS, ImportOptions, import_log
+from answerkey.importers import READERS, import_log
 from answerkey.importers.logs import DamagedError, Member, iterate_members, open_member
 from answerkey.importers.project import detect_kind
 from answerkey.spec import load_plan
@@ -54,7 +54,7 @@ def check_log(kind: str, raw: bytes) -> None:
     with refusing():
         detect_kind(path)
     try:
-        found = import_log(kind, path, out=out, options=ImportOptions(), allow_failed="100%")
+        found = import_log(kind, path, out=out, allow_failed="100%")
     except AnswerkeyError as error:
         require_error(error)
         assert [one.name for one in desk.iterdir()] == ["log"]

@@ -95,7 +95,7 @@ def show_command(
         if any(options.values()) or (is_measured and found.gates):
             from answerkey.gates.policies import gate
 
-            found = gate(found, **find_baseline(options))  # type: ignore[arg-type]  # the options of its name
+            found = gate(found, **find_baseline(options))
         if console.as_json:
             console.print_json(describe_run(found))
         elif form == "markdown":
@@ -119,15 +119,14 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 
     SAMPLE is a sample id; for generated ids the row number will do (`2` for `000002`).
     """
-    from answerkey.reports.explain import describe_explained, draw_explained, explain_sample
+    from answerkey.reports.explain import describe_explained, draw_explanation, explain
     from answerkey.reports.view import find_run
 
-    found = explain_sample(find_run(run), sample, task_key=task)
+    found = explain(find_run(run), sample, task=task)
     if console.as_json:
-        console.print_json({"samples": [describe_explained(one) for one in found]})
-        return 0
-    for number, one in enumerate(found):
-        console.print_lines([*([()] if number else []), *draw_explained(one, console.width)])
+        console.print_json({"samples": [describe_explained(one) for one in found.samples]})
+    else:
+        console.print_lines(draw_explanation(found, console.width))
     return 0
 
 
@@ -185,7 +184,7 @@ def report_command(
     RUN is a run folder, its name below `runs`, or `latest`. The file needs nothing else: it opens from disk
     and asks nobody for anything. A file of that name is replaced.
     """
-    from answerkey.reports.html import MOST_EMBEDDED, write_report
+    from answerkey.reports.html import MOST_EMBEDDED, report
     from answerkey.reports.view import find_run
 
     found = [find_run(name) for name in runs]
@@ -194,10 +193,10 @@ def report_command(
     name = "comparison" if len(found) > 1 or base else one.path.resolve().name if one.path else one.key
     path = Path(out or f"{name}.html")
     with console.display() as display:
-        written = write_report(
+        written = report(
             found,
             path,
-            most=MOST_EMBEDDED if max_samples is None else max_samples,
+            max_samples=MOST_EMBEDDED if max_samples is None else max_samples,
             baseline=base,
             common=common,
             title=title,
@@ -297,10 +296,9 @@ def export_command(
 
     In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
     """
-    from answerkey.exporters import CSV, check_form, export_rows
+    from answerkey.exporters import CSV, export
     from answerkey.reports.view import find_run
 
-    check_form(form)
     if raw and form != CSV:
         hint = f"the texts of {form} are always as they are"
         raise SpecError("E119", "`--raw` is for CSV", hint=hint)
@@ -308,7 +306,7 @@ def export_command(
         reason = "Parquet is not text" if form == "parquet" else "`--json` keeps stdout for its own object"
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
     stream = open_stream(is_json=form != CSV)
-    found = export_rows(find_run(run), form, task_key=task, file=out, stream=stream, is_raw=raw)
+    found = export(find_run(run), form, out, task=task, stream=stream, is_raw=raw)
     left_out = {"left_out": found.left_out} if found.left_out else {}
     if console.as_json:
         console.print_json({"export": {"file": out, "form": form, "rows": found.rows, **left_out}})

@@ -118,7 +118,7 @@ def _write_files(
             stream.write(page)
 
 
-def find_baseline(options: Mapping[str, object]) -> dict[str, object]:
+def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options with the folders of the runs that they name, as for `show`."""
     from answerkey.reports.view import find_run
 
@@ -209,7 +209,7 @@ def translate_option(name: str, known: Iterable[str]) -> str | None:
 
 
 #: Options as the verbs take them: name to value.
-Chosen = dict[str, object]
+Chosen = dict[str, Any]
 
 
 def with_console(function: Command) -> Command:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -74,7 +74,7 @@ def run_command(
     completion_columns: tuple[str, ...],
     dry_run: bool,
     out: str | None,
-    **options: object,
+    **options: Any,
 ) -> int:
     """Check FILE, solve and score its tasks, write the run, print the summary.
 
@@ -176,7 +176,7 @@ def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
     from answerkey.evaluate.prepare import Options
     from answerkey.spec import load_plan
 
-    loaded = load_plan(file, Options(**options))  # type: ignore[arg-type]  # the fields of Options
+    loaded = load_plan(file, Options(**options))
     raise_all(loaded.errors)
     return loaded.value.specifications if loaded.value else ()
 
@@ -255,7 +255,7 @@ Examples:
 @add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
 def score_command(
-    console: Console, file: str, *, completion_columns: tuple[str, ...], out: str | None, **options: object
+    console: Console, file: str, *, completion_columns: tuple[str, ...], out: str | None, **options: Any
 ) -> int:
     """Score recorded completions with the task in FILE, or of a data file; no model is asked for them.
 
@@ -299,7 +299,7 @@ def check_command(
     *,
     completion_columns: tuple[str, ...],
     plan: bool,
-    **options: object,
+    **options: Any,
 ) -> int:
     """Find every mistake in FILE that can be found without asking a model; several files one by one.
 
@@ -336,7 +336,7 @@ def check_command(
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
 @with_console
-def resume_command(console: Console, run: str, **options: object) -> int:
+def resume_command(console: Console, run: str, **options: Any) -> int:
     """Go on with RUN where it stopped; what was answered is not asked again.
 
     RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are repeated. A run that is
@@ -368,9 +368,7 @@ Examples:
 @click.argument("file", metavar="[FILE]", required=False)
 @add_options(*RESCORE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
-def rescore_command(
-    console: Console, run: str, file: str | None, *, out: str | None, **options: object
-) -> int:
+def rescore_command(console: Console, run: str, file: str | None, *, out: str | None, **options: Any) -> int:
     """Score the completions of RUN again, as a new run; no model is asked for completions.
 
     FILE is a changed task file, or the run file that has it; without FILE the tasks of RUN are used as they

@@ -191,7 +191,7 @@ def import_command(
     *,
     out: str | None,
     allow_failed: str | None,
-    **options: Any,  # noqa: ANN401 - those that are named like the fields of `ImportOptions`
+    **options: Any,  # noqa: ANN401 - those that are named as in `import_log`
 ) -> int:
     """Turn another tool's log at PATH into a project: dataset, completions, task and run file.
 
@@ -199,7 +199,7 @@ def import_command(
     `evalscope`, `opencompass`, `promptfoo`, `every_eval_ever`, `evidence` or `plain`. The tool's own verdicts
     come along: the summary of a run says how often ours differ, and why.
     """
-    from answerkey.importers import ImportOptions, describe_import, import_log
+    from answerkey.importers import describe_import, import_log
     from answerkey.reports.preview import draw_import
 
     with console.display() as display:
@@ -207,9 +207,9 @@ def import_command(
             kind,
             path,
             out=out,
-            options=ImportOptions(**options),
             allow_failed=allow_failed,
             progress=display.report,
+            **options,
         )
     if console.as_json:
         console.print_json(describe_import(found) | {"next": list_next_commands(found)})

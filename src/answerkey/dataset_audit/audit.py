@@ -33,10 +33,10 @@ from answerkey.dataset_audit.questions import (
 from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.tables import DataFile, FileFields, read_files
+from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
-from answerkey.evaluate.prepare import Progress, stay_silent
+from answerkey.evaluate.prepare import Progress, refuse_unknown, stay_silent
 from answerkey.metrics import wilson
 from answerkey.metrics.classification import measure_chance
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
@@ -450,24 +450,31 @@ class DatasetOptions(FieldOptions, total=False):
 
 
 def audit_dataset(
-    *paths: str | Path, progress: Progress | None = None, **options: Unpack[DatasetOptions]
+    *paths: str | Path | Tabular, progress: Progress | None = None, **options: Unpack[DatasetOptions]
 ) -> tuple[DatasetAudit, ...]:
     """Look at the questions of datasets; no model is called.
 
-    Each path is a data file, and all of them are one dataset; or one path is a task file, a run file, its
-    folder or a ready-made task, whose datasets are looked at one by one.
+    Each path is a data file, or a table, and all of them are one dataset; or one path is a task file, a run
+    file, its folder or a ready-made task, whose datasets are looked at one by one.
     """
     if not paths:
         raise SpecError("E119", "no file is named", hint="name a task file, a run file or a data file")
+    refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
     report = progress or stay_silent
     plans = [
         path
-        for path in map(Path, paths)
+        for path in (Path(one) for one in paths if isinstance(one, str | Path))
         if find_ready_made(path) is not None or path.is_dir() or path.suffix.lower() in PLAN_ENDINGS
     ]
     if not plans:
-        name = Path(paths[0]).name if len(paths) == 1 else f"{len(paths)} files"
-        return (_audit(name, _read_files(paths, options), options, report),)
+        first = Path(paths[0]).name if isinstance(paths[0], str | Path) else "samples"
+        files = [one for one in paths if isinstance(one, str | Path)]
+        read = _read_files(files, options) if files else []
+        for table in paths:
+            if not isinstance(table, str | Path):
+                rows = load_rows(table, name="samples").rows
+                read.append((rows, find_fields(rows, **_pick_fields(options))))
+        return (_audit(first if len(paths) == 1 else f"{len(paths)} files", read, options, report),)
     if len(paths) > 1:
         message = f"`{plans[0]}` is no data file, and only data files can be looked at together"
         raise SpecError("E119", message, hint="name it alone")

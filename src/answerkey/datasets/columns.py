@@ -103,7 +103,7 @@ def plain(value: object) -> object:
         case list() | tuple():
             return [plain(one) for one in value]
         case dt.date() | dt.time():
-            return value.isoformat()
+            return value.isoformat() if value == value else None  # noqa: PLR0124 - a time of pandas that is none
         case dt.timedelta():
             return str(value)
         case Decimal():  # without places a whole number, else its text: no digit is lost
@@ -116,10 +116,14 @@ def plain(value: object) -> object:
             return int(value)
         case float():
             return float(value)
-    unwrap = getattr(value, "item", None)
+    unwrap = getattr(value, "tolist", None) or getattr(value, "item", None)  # arrays and their scalars
     unwrapped = unwrap() if callable(unwrap) else value
     if type(unwrapped) in _SCALARS:
         return unwrapped
+    if isinstance(unwrapped, list):
+        return [plain(one) for one in unwrapped]
+    if type(value).__name__ == "NAType":  # pandas has it for null
+        return None
     raise TypeError(f"a value of type {type(value).__name__}")
 
 

@@ -130,6 +130,19 @@ class InlineSource:
 
 
 @dataclass(frozen=True)
+class MemorySource:
+    """Rows of the caller's in memory; a run keeps them among its files, and `asdict` would copy them."""
+
+    table: Table = field(repr=False)
+    type: Literal["memory"] = "memory"
+    filters: tuple[RowFilter, ...] = ()
+
+    def read(self, *, name: str) -> Table:  # noqa: ARG002 - they have a name of their own
+        """Return the rows."""
+        return self.table
+
+
+@dataclass(frozen=True)
 class FolderSource(FileFields):
     """The files of a folder, at any depth, in the order of their names.
 

@@ -11,18 +11,20 @@ import atexit
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate
+from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -40,6 +42,7 @@ from answerkey.datasets.columns import (
 )
 from answerkey.datasets.content import (
     COMPRESSIONS,
+    FOREIGN,
     HELD_BYTES,
     SHOWN,
     Content,
@@ -246,19 +249,34 @@ def _join_chunks(chunks: dict[int, pl.DataFrame], built: BuiltTable, file: str) 
     return name_samples(whole.drop(LINE), whole[LINE].alias("line"), built.encoded, file)
 
 
+class ArrowStream(Protocol):
+    """A table that gives itself by the Arrow C interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule with the rows."""
+
+
+#: A table in memory, of whatever library; see `gather_table`.
+Tabular = ArrowStream | pl.LazyFrame | Mapping[str, Iterable[object]] | Iterable[Mapping[str, object]]
+_NO_TABLE = "give a frame (Polars, pandas, Arrow, `datasets`), rows as mappings, columns by name, or a path"
+
+
 def load_rows(
-    rows: pl.DataFrame | Sequence[Mapping[str, object]], *, name: str, by_trial: bool = False
+    data: Tabular | Iterable[object], *, name: str, by_trial: bool = False, lone: str = ""
 ) -> Table:
-    """Return rows that are in memory with the digest of their content; `name` is their name in errors."""
-    if not len(rows) or not (isinstance(rows, pl.DataFrame) or any(rows)):
-        raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
+    """Return a table in memory with the digest of its content; `name` is its name in errors.
+
+    Where a `lone` column will do, it may be given by itself.
+    """
     chunks: dict[int, pl.DataFrame] = {}
     notices: list[Notice] = []
-    parts = (
-        read_frames(rows, name, notices)
-        if isinstance(rows, pl.DataFrame)
-        else _read_rows(rows, name, notices)
-    )
+    found = gather_table(data, name, lone=lone)
+    if isinstance(found, pl.DataFrame):
+        rows, parts = found.height, read_frames(found, name, notices)
+    else:
+        rows, parts = max(map(len, found.values()), default=0), _read_columns(found, name, notices)
+    if not rows:
+        raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
     try:
         built = build_table(parts, name, {}, chunks, notices=notices, max_cell=None)
     except UnicodeEncodeError as error:
@@ -269,20 +287,89 @@ def load_rows(
     return Table(held, digest_rows(held), built.notices)
 
 
-def _read_rows(rows: Sequence[Mapping[str, object]], file: str, notices: list[Notice]) -> Iterator[Chunk]:
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    for key in names:
-        if not isinstance(key, str):
-            raise DataError("E202", f"the column name {key!r} is not text", where=Place(file=file))
-    notices += check_names(names, Place(file=file))
-    columns: dict[str, Cells] = {}
-    for name in names:
+def gather_table(data: Any, name: str, *, lone: str = "") -> pl.DataFrame | dict[str, list[object]]:  # noqa: ANN401 - of any library
+    """Return a table of any library as a frame, or as Python values by column.
+
+    Values that have no type in common stay as they are: Arrow would make `1.0` of a `1` beside `1.5`, and
+    give a mapping the keys of the others. So what pandas holds does not go that way.
+    """
+    where, pandas = Place(file=name), sys.modules.get("pandas")
+    is_column = bool(lone) and any(hasattr(data, one) for one in ("dtype", "type"))
+    if hasattr(data, "with_format") and isinstance(getattr(data, "num_rows", None), int):
+        data = data.with_format("arrow")[:]  # of `datasets`, which knows Arrow
+    if isinstance(data, pl.LazyFrame | pl.DataFrame):
+        return data.lazy().collect()
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        # An index without a name only numbers the rows.
+        levels = [data.index.get_level_values(n) for n, one in enumerate(data.index.names) if one is not None]
+        named = [(one.name, one) for one in (*levels, *(data.iloc[:, n] for n in range(data.shape[1])))]
+    elif isinstance(data, Mapping):
+        named = list(data.items())
+    elif hasattr(data, "__arrow_c_stream__") and not is_column:
         try:
-            columns[name] = make_plain([row.get(name) for row in rows])
+            return pl.DataFrame(data)
+        except FOREIGN as error:
+            message, code = f"`{name}` cannot be read as a table: {str(error).splitlines()[0]}", "E202"
+            code = "E212" if isinstance(error, pl.exceptions.DuplicateError) else code
+            raise DataError(code, message, where=where, hint=_NO_TABLE) from None
+    else:
+        rows: Any = _list_cells(data)
+        if lone and rows is not None and not any(isinstance(one, Mapping) for one in rows):
+            return {lone: rows}
+        wrong = [(n, one) for n, one in enumerate(rows or (), 1) if not isinstance(one, Mapping)]
+        if rows is None or wrong:
+            number, other = wrong[0] if wrong else (0, data)
+            message = f"is a value of type {type(other).__name__}, not a {'mapping' if wrong else 'table'}"
+            what = f"`{name}`: row {number}" if wrong else f"`{name}`"
+            raise DataError("E202", f"{what} {message}", where=where, hint=_NO_TABLE)
+        names = dict.fromkeys(key for row in rows for key in row)
+        named = [(key, [row.get(key) for row in rows]) for key in names]
+    for label, _ in named:
+        if not isinstance(label, str):
+            raise DataError("E202", f"the column name {label!r} is not text", where=where)
+    check_names([label for label, _ in named], where)
+    found: dict[str, list[object]] = {}
+    for label, column in named:
+        listed = None if hasattr(column, "column_names") else _list_cells(column)
+        if listed is None:
+            what = f"is a value of type {type(column).__name__}, not a list of cells"
+            hint = "a single row is written `[{…}]`; of several tables choose one"
+            raise DataError("E202", f"`{name}`: column `{label}` {what}", where=where, hint=hint)
+        found[label] = listed
+    if len(set(map(len, found.values()))) > 1:
+        told = ", ".join(f"`{label}` {len(cells)}" for label, cells in found.items())
+        raise DataError("E202", f"`{name}`: the columns differ in their number of cells: {told}", where=where)
+    return found
+
+
+def _list_cells(column: Any) -> list[object] | None:  # noqa: ANN401 - of any library
+    """Return the cells of a column of any library; None for what is no list. NaN is null in pandas."""
+    if isinstance(column, str | bytes | set | frozenset | Mapping) or not hasattr(column, "__iter__"):
+        return None
+    ways = (getattr(column, way, None) for way in ("to_pylist", "to_list", "tolist"))
+    unwrap: Any = next(filter(callable, ways), None)
+    cells = list(column) if unwrap is None else unwrap()
+    if getattr(column, "hasnans", False):
+        cells = [None if gone else cell for cell, gone in zip(cells, column.isna().tolist(), strict=True)]
+    return cells if isinstance(cells, list) else None
+
+
+def _read_columns(
+    columns: Mapping[str, Sequence[object]], file: str, notices: list[Notice]
+) -> Iterator[Chunk]:
+    notices += check_names(list(columns), Place(file=file))
+    found: dict[str, Cells] = {}
+    for name, given in columns.items():
+        try:
+            cells = make_plain(given)
         except TypeError as error:
             place = Place(file=file, field=name)
             raise DataError("E202", f"the column holds {error}", where=place) from None
-    yield columns, range(1, len(rows) + 1)
+        kinds = set(map(type, cells))
+        if float in kinds and kinds - {float, int, type(None)}:  # among texts, pandas has NaN for null
+            cells = [None if isinstance(cell, float) and isnan(cell) else cell for cell in cells]
+        found[name] = cells
+    yield found, range(1, 1 + max(map(len, columns.values())))
 
 
 def digest_rows(rows: Rows, *, with_ids: bool = False) -> str:

@@ -180,9 +180,9 @@ def label_samples(outcomes: Outcomes, column: str, *, as_clusters: bool = False)
 
 def label_runs(runs: Sequence[AnyRun], baseline: AnyRun | None = None, *, fewest: int = 2) -> dict[str, Run]:
     """Return complete runs by what each is called, the baseline last and once; E508 for too few."""
-    found = [one if isinstance(one, Run) else load_run(one) for one in runs]
+    found = list(map(load_run, runs))
     if baseline is not None:
-        base = baseline if isinstance(baseline, Run) else load_run(baseline)
+        base = load_run(baseline)
         found = [*(one for one in found if not is_same_run(one, base)), base]
     if len(found) < fewest:
         raise RunError("E508", "there is one run, and a comparison needs two", hint="name another run")

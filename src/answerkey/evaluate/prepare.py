@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
 from answerkey.datasets.recorded import (
@@ -23,9 +23,9 @@ from answerkey.datasets.recorded import (
     refuse_single,
 )
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.sources import InlineSource, pin_source
+from answerkey.datasets.sources import InlineSource, MemorySource, pin_source
 from answerkey.datasets.storage import digest_file, hide_query, name_lasting
-from answerkey.datasets.tables import load_table
+from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Spread
 from answerkey.errors import (
     AnswerkeyError,
@@ -41,7 +41,7 @@ from answerkey.errors import (
 )
 from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
 from answerkey.metrics import find_category_column
-from answerkey.models.config import CachePolicy, Model, ModelConfig, Price
+from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig, Price
 from answerkey.scorers import (
     StringEqualsMcqa,
     asks_model,
@@ -68,7 +68,7 @@ from answerkey.types import Notice, Samples
 STORED = (
     *("config", "model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed"),
     *("allow_failed", "engine", "ray_address", "copy", "cache_policy", "max_calls", "max_cost", "price"),
-    "batch",
+    *("batch", "max_concurrent"),
 )
 MILLION = 1_000_000
 WHOLE = 100
@@ -81,6 +81,7 @@ class Options(Overrides):
     `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price` says what
     a million tokens cost, `"IN:OUT"`, where that is not known. With `batch`, the calls of a solver are handed
     in together. With the engine `ray`, `ray_address` names a cluster; without it one is started here.
+    `max_concurrent` is how many calls are under way at once at most, on each node.
     """
 
     allow_failed: int | str | None = None
@@ -94,14 +95,20 @@ class Options(Overrides):
     price: str | None = None
     stop_on_nonsense: bool = False
     batch: bool | None = None
+    max_concurrent: int | None = None
 
     def __post_init__(self) -> None:
         self.failed_limit(0)  # what is no number is told before anything is opened
         self.read_price()
+        if self.max_concurrent is not None and self.max_concurrent < 1:
+            raise SpecError("E119", f"`max_concurrent` is {self.max_concurrent}; it must be at least 1")
 
     def stored(self) -> dict[str, object]:
         """Return what a resumed run takes over, as plain values; paths are absolute."""
         values = {name: value for name in STORED if (value := getattr(self, name)) is not None}
+        values |= {} if self.model is None else {"model": self.model_name}
+        if not isinstance(self.dataset, str | Path):
+            values.pop("dataset", None)  # which is among the files of the run
         for name in ("dataset", "completions"):
             if given := str(values.get(name, "")):  # an address loses what may be secret in it
                 values[name] = hide_query(given) if is_url(given) else name_lasting(given)
@@ -124,6 +131,11 @@ class Options(Overrides):
             raise SpecError("E119", message, hint="write a share of at most `100%`, or a number of rows")
         return int(float(match[1]) / WHOLE * rows) if match[2] else int(match[1])
 
+    def select_rows(self) -> Selection:
+        """Return which rows are used."""
+        stated = {name: getattr(self, name) for name in ("num_samples", "subsampling", "seed")}
+        return Selection(**{name: one for name, one in stated.items() if one is not None})
+
     def read_price(self) -> Price | None:
         """Return what one token costs, as the caller says; None when the caller does not."""
         if self.price is None:
@@ -138,14 +150,71 @@ class Options(Overrides):
         return Price(float(match[1]) / MILLION, float(match[2]) / MILLION)
 
 
-def read_options(verb: str, given: Mapping[str, object]) -> Options:
-    """Return the options of a verb; TypeError for one that does not exist, as for any other argument."""
-    known = [one.name for one in fields(Options)]
+class ScoreOptions(TypedDict, total=False):
+    """The options of Python's functions, as in `Options`; a model may be a function."""
+
+    config: Mapping[str, object] | None
+    model: str | Callable[[list[dict[str, Any]]], object] | None
+    completion_column: str | None
+    columns: Mapping[str, str]
+    num_samples: int | None
+    subsampling: Literal["head", "random"] | None
+    seed: int | None
+    env: str | Path | None
+    allow_outside: bool
+    allow_hosts: Sequence[str]
+    policies: str | Path | Mapping[str, object] | Sequence[object] | None
+    baseline: str | Path | None
+    fail_under: float | str | None
+    not_worse_than: str | Path | None
+    allow_failed: int | str | None
+    trust_code: bool
+    engine: str
+    ray_address: str | None
+    copy: bool
+    cache_policy: CachePolicy | None
+    max_calls: int | None
+    max_cost: float | None
+    price: str | None
+    stop_on_nonsense: bool
+    batch: bool | None
+    max_concurrent: int | None
+
+
+class RunOptions(ScoreOptions, total=False):
+    """The options of functions that are not given samples and completions; a dataset may be a table."""
+
+    dataset: Tabular | str | Path | None
+    completions: str | Path | None
+
+
+def refuse_unknown(verb: str, given: Iterable[str], known: Collection[str], *arguments: str) -> None:
+    """Raise TypeError for options that a function does not have; it may have `arguments` beside them."""
     for name in given:
         if name not in known:
-            near = suggest(name, known) or f"options: {listing(known, limit=len(known))}"
+            near = suggest(name, [*known, *arguments]) or f"options: {listing(known, limit=len(known))}"
             raise TypeError(f"`{verb}` has no option `{name}`; {near}")
-    return Options(**given)  # type: ignore[arg-type]  # the fields of Options are the keyword arguments
+
+
+def read_options(verb: str, given: Mapping[str, object], kind: Any = RunOptions) -> Options:  # noqa: ANN401 - a TypedDict
+    """Return the options of a verb; TypeError for one that does not exist, as for any other argument.
+
+    A function becomes the config of a model, a table a source of rows.
+    """
+    known = [one.name for one in fields(Options) if one.name in kind.__optional_keys__]
+    refuse_unknown(verb, given, known, "completions")
+    values: dict[str, Any] = dict(given)
+    model, dataset, completions = (values.get(name) for name in ("model", "dataset", "completions"))
+    if callable(model):
+        config = FunctionConfig(model)
+        values["model"] = ModelConfig(config.name, config)
+    elif not isinstance(model, str | ModelConfig | None):
+        raise TypeError(f"`model` is a {type(model).__name__}: give a name, or a function of the messages")
+    if not isinstance(completions, str | Path | None):
+        raise TypeError(f"`completions` is a {type(completions).__name__}: give a file, or use `ak.score`")
+    if not isinstance(dataset, str | Path | MemorySource | None):
+        values["dataset"] = MemorySource(load_rows(dataset, name="dataset"))
+    return Options(**values)
 
 
 #: Hears of a stage how many rows are done, of how many.
@@ -635,6 +704,56 @@ def load_task(source: str | Path | Mapping[str, object], **config: object) -> Ta
     if loaded.value is None:
         raise InternalError("E901", "a task without errors was not built")
     return loaded.value
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LISTED = "{%% for letter, text in %s | zip(%s) %%}\n{{ letter }}. {{ text }}\n{%%- endfor %%}\n"
+
+
+def mcqa(
+    *,
+    truth: str,
+    question: str | None = None,
+    options: str | Sequence[str] | None = None,
+    choices: str | Sequence[str] | None = None,
+    prompt: str | None = None,
+    extraction: str = "stated_answer",
+    key: str = "mcqa",
+    **definition: object,
+) -> Task:
+    """Return the task that a task file for multiple-choice questions would be; texts are templates.
+
+    The model is asked the `question`, with the `options` below it (an expression for the list, or one for
+    each), each behind its choice (A, B, … unless given); or `prompt`, which is the whole message.
+    `definition` may have more fields of that name, such as `group_by`.
+    """
+    if (question is None) == (prompt is None) or (options is None and choices is None):
+        raise TypeError("`mcqa` needs `question` or `prompt`, and `options` or `choices`")
+    texts = None if options is None else _write_expression(options)
+    letters = f"'{_LETTERS}'" if choices is None else _write_expression(choices)
+    choices = f"{{{{ {letters}[:{texts} | length] | list }}}}" if choices is None else choices
+    if prompt is None:
+        listed = "" if texts is None else _LISTED % (letters, texts)
+        prompt = (
+            f"{question}\n{listed}\nAnswer with the letter of the right option and nothing else.\nAnswer:"
+        )
+    scorer: dict[str, object] = {"type": "string_equals_mcqa", "ground_truth_choice": truth}
+    scorer |= {"choices": choices if isinstance(choices, str) else list(choices), "extraction": extraction}
+    scorer |= {} if options is None else {"options": options if isinstance(options, str) else list(options)}
+    builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": prompt}]}
+    fields = {"solver": {"type": "single_turn_solver", "input_builder": builder}, "scorers": [scorer]}
+    named = {"key": key, "display_name": key, "description": key}
+    return load_task({**named, "definition": {**fields, **definition}})
+
+
+def _write_expression(given: str | Sequence[str]) -> str:
+    """Return what stands between the braces of a template; of a list, the list of that, or of plain texts."""
+    if isinstance(given, str):
+        found = re.fullmatch(r"\s*\{\{\s*(.*?)\s*\}\}\s*", given, re.DOTALL)
+        if found is None:
+            return json.dumps(given)
+        return found[1] if re.fullmatch(r"[\w.]+", found[1]) else f"({found[1]})"
+    return f"[{', '.join(map(_write_expression, given))}]"
 
 
 def take_policies(

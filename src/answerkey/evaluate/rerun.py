@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
 from answerkey.datasets.recorded import BlankCompletions, find_own_completions
-from answerkey.datasets.rows import Rows
+from answerkey.datasets.rows import Rows, name_samples
+from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
+from answerkey.datasets.tables import Table as LoadedTable
 from answerkey.datasets.tables import load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
@@ -27,6 +29,7 @@ from answerkey.evaluate.prepare import (
     Options,
     Prepared,
     Progress,
+    RunOptions,
     find_completions,
     fit_rows,
     list_solver_columns,
@@ -36,6 +39,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.evaluate.runner import (
+    TaskSource,
     check_beforehand,
     describe_run,
     describe_sources,
@@ -47,13 +51,14 @@ from answerkey.evaluate.runner import (
     trust_snippets,
 )
 from answerkey.metrics import KeyedMetric
-from answerkey.models.config import Generation
+from answerkey.models.config import Generation, ModelConfig
 from answerkey.runs import (
     KeptCompletions,
     Run,
     RunPlace,
     RunWriter,
     StoredFolder,
+    Table,
     TaskRun,
     choose_place,
     find_place,
@@ -83,7 +88,6 @@ from answerkey.types import Completions, MetricValue, Notice, Samples, Scores
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener
 
-TaskSource = Task | Mapping[str, object] | str | Path
 #: What belongs to an old run and cannot be chosen again when it is scored anew, or gone on with.
 FIXED = ("model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed")
 #: What may stop a run, and ends with that.
@@ -170,8 +174,9 @@ def find_task(run: Run, key: str | None) -> TaskRun:
     if key is None and len(run.tasks) == 1:
         return next(iter(run.tasks.values()))
     if key is None or key not in run.tasks:
-        problem = "the run has several tasks" if key is None else f"the run has no task `{key}`"
-        raise RunError("E504", problem, hint=f"name one with `--task`: {listing(run.tasks)}")
+        problem = f"the run has {len(run.tasks)} tasks" if key is None else f"the run has no task `{key}`"
+        hint = suggest(key or "", run.tasks) or f"name one with `--task`: {listing(run.tasks)}"
+        raise RunError("E504", problem, hint=hint)
     return run.tasks[key]
 
 
@@ -188,14 +193,30 @@ def reopen_dataset(task_run: TaskRun) -> Dataset:
     entry: Mapping[str, Any] = task_run.manifest["dataset"]
     selection = Selection(**task_run.manifest["selection"])
     try:
-        dataset = open_dataset(
-            source_from(task_run.source["dataset"]), selection=selection, name=entry["key"]
-        )
+        source = find_source(task_run.source["dataset"], task_run.stored_samples, entry["key"])
+        dataset = open_dataset(source, selection=selection, name=entry["key"])
     except DataError as error:
         raise _gone("dataset", entry["file"], error.message) from error
     if dataset.fingerprint != entry["fingerprint"]:
         raise _gone("dataset", entry["file"], CHANGED)
     return dataset
+
+
+def find_source(stated: Mapping[str, Any], kept: Table, name: str) -> Source:
+    """Return where the rows of a run come from: those that were in memory are among its own files."""
+    if stated["type"] != MemorySource.type:
+        return source_from(stated)
+    frame = kept.read_all()
+    lines = pl.int_range(1, frame.height + 1, dtype=pl.Int64, eager=True).alias("line")
+    try:
+        encoded = frozenset(stated["encoded"]).intersection(frame.columns)
+        held = name_samples(frame, lines, encoded, name)
+        for column in encoded:  # another may have written them
+            held.values(column)
+        return MemorySource(LoadedTable(held, str(stated["digest"])))
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"cannot read `{kept.store.show(kept.base)}`: {error}"
+        raise RunError("E503", message, hint="the run folder is damaged") from error
 
 
 def find_kept(task_run: TaskRun, dataset: Dataset) -> KeptCompletions | None:
@@ -320,15 +341,16 @@ def rescore(
     out: str | RunPlace | None = None,
     progress: Progress | None = None,
     listener: Listener | None = None,
-    **options: object,
+    **options: Unpack[RunOptions],
 ) -> Run:
     """Score an old run's completions again, by its own tasks or by changed ones, and return the new run.
 
     `task` is a task file, a mapping or a Task for the tasks of the run with the same key (or its only one),
     or a run file. Options as in `Options`; the samples and the completions are those of the old run. Scorers
-    that ask a model ask it, as far as the call cache does not know; `onlooker` sees that.
+    that ask a model ask it, as far as the call cache does not know; `listener` hears of that. Of a run in
+    memory, the new one is there as well, unless `out` says where it goes.
     """
-    old = run if isinstance(run, Run) else load_run(run)
+    old = load_run(run)
     chosen = read_options("rescore", options)
     if old.status == "running" or "stopped" in old.manifest or not old.tasks:
         raise RunError(
@@ -346,7 +368,7 @@ def rescore(
             )
     if chosen.allow_failed is None:
         chosen = replace(chosen, allow_failed=old.manifest.get("options", {}).get("allow_failed"))
-    place = choose_place(out, old.key)
+    place = None if out is None and old.path is None else choose_place(out, old.key)
     plan = None
     if isinstance(task, str | Path) and not is_task_file(task):  # read as if no model were to be asked
         loaded = load_plan(task, replace(chosen, completions="those of the old run"))
@@ -448,9 +470,8 @@ def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, opti
             where=task.place("definition", "choice_order"),
             hint="leave `choice_order` as it was, or use `answerkey run`",
         )
-    dataset = DatasetSpec(
-        entry["dataset"]["key"], source_from(source["dataset"]), entry["dataset"]["display_name"]
-    )
+    origin = find_source(source["dataset"], task_run.stored_samples, entry["dataset"]["key"])
+    dataset = DatasetSpec(entry["dataset"]["key"], origin, entry["dataset"]["display_name"])
     specification = Specification(
         key=key,
         task=task,
@@ -482,12 +503,12 @@ def resume(
     *,
     progress: Progress | None = None,
     listener: Listener | None = None,
-    **options: object,
+    **options: Unpack[RunOptions],
 ) -> Run:
     """Go on with a run where it stopped and return it finished; a complete run is returned as it is.
 
     Options as in `Options`; those that the run was started with hold unless they are given again. A limit
-    that stopped the run holds no more.
+    that stopped the run holds no more. A model that is a function is given again.
     """
     place = find_place(path)
     if has_only_begun(place):
@@ -506,7 +527,9 @@ def resume(
             forget_journal(place)
             return load_run(place)
         manifest, given = writer.manifest, {key: one for key, one in options.items() if one is not None}
-        for name in given.keys() & {*FIXED, "config", *GATES}:
+        fixed = {*FIXED, "config", *GATES}
+        fixed -= {"model"} if callable(given.get("model")) else set()  # a function is in no folder
+        for name in given.keys() & fixed:
             raise SpecError(
                 "E119",
                 f"`{name}` cannot be chosen: a run goes on with what it was started with",
@@ -552,7 +575,7 @@ def _prepare_again(writer: RunWriter, options: Options) -> list[Prepared]:
         trust_snippets((one.specification for one in tasks), options)
     else:
         specifications = [
-            _specify(entry, sources[entry["key"]], manifest, options) for entry in manifest["tasks"]
+            _specify(entry, sources[entry["key"]], writer, options) for entry in manifest["tasks"]
         ]
         trust_snippets(specifications, options)
         try:
@@ -578,11 +601,11 @@ def _prepare_again(writer: RunWriter, options: Options) -> list[Prepared]:
 
 
 def _specify(
-    entry: Mapping[str, Any], source: Mapping[str, Any], manifest: Mapping[str, Any], options: Options
+    entry: Mapping[str, Any], source: Mapping[str, Any], writer: RunWriter, options: Options
 ) -> Specification:
     """Return what a task of a run was to do, from its entry in `run.json` and its `task.json`."""
     dataset, examples, completions = entry["dataset"], source["examples"], entry["completions"]
-    task, model = task_from_source(source["task"]), None
+    task, model, file = task_from_source(source["task"]), None, writer.manifest.get("file")
     is_recorded = completions["source"] == "recorded" and completions["file"]
     if entry["model"]:  # as it was named; what is secret, and what its file defines, is looked up again
         reference, stated = source.get("model_key"), dict(source.get("generation") or {})
@@ -590,12 +613,21 @@ def _specify(
             raise _refuse("it does not say how its model was named")
         if "stop" in stated:
             stated["stop"] = tuple(stated["stop"])
-        generation = Generation(**stated)
-        model = load_model(reference, manifest["file"], generation=generation, overrides=options)
+        model = options.model
+        if bool(entry["model"].get("is_function")) != isinstance(model, ModelConfig):
+            what = f"its model is `{reference}`, and a function is given"
+            if not isinstance(model, ModelConfig):
+                what = f"its model is the Python function `{reference}`, which is in no folder"
+            raise _refuse(what, "in Python, give the same function again: `ak.resume(run, model=FUNCTION)`")
+        if not isinstance(model, ModelConfig):
+            generation = Generation(**stated)
+            model = load_model(reference, file or "", generation=generation, overrides=options)
+    kept = Table(writer.store, f"tasks/{entry['key']}/samples")
+    origin = find_source(source["dataset"], kept, dataset["key"])
     return Specification(
         key=entry["key"],
         task=task,
-        dataset=DatasetSpec(dataset["key"], source_from(source["dataset"]), dataset["display_name"]),
+        dataset=DatasetSpec(dataset["key"], origin, dataset["display_name"]),
         display_name=entry["display_name"],
         model=model,
         model_key=source.get("model_key"),
@@ -603,14 +635,11 @@ def _specify(
         selection=Selection(**entry["selection"]),
         examples=DatasetSpec("examples", source_from(examples)) if examples else None,
         num_runs=source.get("num_runs", 1),
-        judges=load_judges(task, run_file=manifest.get("file"), overrides=options),
+        judges=load_judges(task, run_file=file, overrides=options),
         completions=str(completions["file"]) if is_recorded else None,
     )
 
 
-def _refuse(why: str) -> RunError:
-    return RunError(
-        "E507",
-        f"the run cannot be resumed: {why}",
-        hint="start again with `answerkey run`; what was answered already comes from the call cache",
-    )
+def _refuse(why: str, hint: str | None = None) -> RunError:
+    again = "start again with `answerkey run`; what was answered already comes from the call cache"
+    return RunError("E507", f"the run cannot be resumed: {why}", hint=hint or again)

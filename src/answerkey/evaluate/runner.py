@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import hashlib
 import platform
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from answerkey._version import __version__
 from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
 from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows, iterate_blocks
-from answerkey.datasets.sources import InlineSource
-from answerkey.datasets.tables import load_rows, load_table
+from answerkey.datasets.sources import MemorySource, Source
+from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
     AnswerkeyError,
@@ -36,6 +38,8 @@ from answerkey.evaluate.prepare import (
     Options,
     Prepared,
     Progress,
+    RunOptions,
+    ScoreOptions,
     find_completions,
     prepare_opened,
     prepare_specification,
@@ -44,7 +48,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models.config import CachePolicy, Model, ModelConfig
+from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
@@ -69,17 +73,21 @@ if TYPE_CHECKING:
     from answerkey.models.cache import CallCache
 
 
+#: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as a file has it.
+TaskSource = Task | Mapping[str, object] | str | Path
+
+
 def run(
-    path: str | Path,
+    path: TaskSource,
     *,
     out: str | RunPlace | None = None,
     progress: Progress | None = None,
     listener: Listener | None = None,
-    **options: object,
+    **options: Unpack[RunOptions],
 ) -> Run:
     """Check everything, solve, score, write the run folder, and return the run; options as in `Options`.
 
-    `onlooker` sees live models being asked.
+    `listener` hears of live models being called.
     """
     chosen = read_options("run", options)
     plan, notices = read_plan(path, chosen)
@@ -88,20 +96,63 @@ def run(
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
     tasks = prepare_all(plan.specifications, chosen)
-    source = {"file": str(Path(path).resolve()), "options": chosen.stored()}
+    file = str(Path(path).resolve()) if isinstance(path, str | Path) else None
+    source = {"file": file, "options": chosen.stored()}
     manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)
     return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
 
 
-def read_plan(path: str | Path, options: Options) -> tuple[Plan, list[Notice]]:
+async def arun(
+    path: TaskSource,
+    *,
+    out: str | RunPlace | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[RunOptions],
+) -> Run:
+    """Do what `run` does in a thread of its own, while the event loop goes on; cancelling stops it in order.
+
+    An async function is called in this event loop.
+    """
+    loop, given = asyncio.get_running_loop(), dict[str, Any](options)
+    if callable(model := given.get("model")):
+        config = FunctionConfig(model, loop)
+        given["model"] = ModelConfig(config.name, config)
+    lock, thread = threading.Lock(), list[int]()
+
+    def work() -> Run:
+        thread.append(threading.get_ident())
+        try:
+            return run(path, out=out, progress=progress, **given)
+        finally:
+            with lock:
+                thread.clear()
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="answerkey-run")
+    running = loop.run_in_executor(pool, work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        with lock:  # as Ctrl-C does it in the main thread
+            for one in thread:
+                stop = ctypes.py_object(KeyboardInterrupt)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(one), stop)
+        with suppress(AnswerkeyError, KeyboardInterrupt):
+            await running
+        raise
+    finally:
+        pool.shutdown(wait=False)
+
+
+def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
     """Load a run or task file; raise all its errors at once, and E118 for code that is not trusted."""
     loaded = load_plan(path, options)
     raise_all(loaded.errors)
     if loaded.value is None or not loaded.value.specifications:
+        named = str(path) if isinstance(path, str | Path) else "the mapping"
         raise SpecError(
             "E119",
-            f"`{path}` names nothing to run",
-            where=Place(file=str(path)),
+            f"`{named}` names nothing to run",
+            where=Place(file=named),
             hint="a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset",
         )
     trust_snippets(loaded.value.specifications, options)
@@ -144,7 +195,9 @@ def run_new(
     tasks, heard = check_beforehand(tasks, options, engine, progress)
     sources = {one.key: describe_sources(one) for one in tasks}
     manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
-    with start_run(place, manifest, sources) as writer:
+    memory = ((one.key, one.specification.dataset.source) for one in tasks)
+    samples = {key: one.table.samples.frame for key, one in memory if isinstance(one, MemorySource)}
+    with start_run(place, manifest, sources, samples) as writer:
         return run_tasks(tasks, writer, engine, progress, options=options, listener=listener)
 
 
@@ -385,10 +438,9 @@ def describe_task(prepared: Prepared) -> dict[str, Any]:
 def _describe_model(model: Model | None) -> dict[str, object] | None:
     if model is None:
         return None
-    identity = getattr(model, "identity", None)  # what decides a live model's answers, without secrets
-    return {"name": model.name, "simulated": model.is_simulated} | (
-        {"identity": identity} if identity else {}
-    )
+    # What decides a live model's answers, without secrets; of a function nothing but its name is known.
+    beside = {name: one for name in ("identity", "is_function") if (one := getattr(model, name, None))}
+    return {"name": model.name, "simulated": model.is_simulated, **beside}
 
 
 def _describe_judge(scorer: Scorer, model: Model | None) -> dict[str, object]:
@@ -404,13 +456,12 @@ def _describe_judge(scorer: Scorer, model: Model | None) -> dict[str, object]:
 def describe_sources(prepared: Prepared) -> dict[str, Any]:
     """Return `task.json`: the task as resolved and where its samples come from, enough to open it again."""
     specification, shown = prepared.specification, prepared.examples
-    source: Any = specification.dataset.source
-    examples: Any = specification.examples and specification.examples.source
+    examples = specification.examples and specification.examples.source
     model = specification.model
     return {
         "task": specification.task.source,
-        "dataset": asdict(source),
-        "examples": asdict(examples) if examples else None,
+        "dataset": _describe_source(specification.dataset.source),
+        "examples": _describe_source(examples) if examples else None,
         "examples_fingerprint": None if shown is None else Dataset.of(shown, name="examples").fingerprint,
         "model_key": specification.model_key,
         "generation": model.generation.given() if isinstance(model, ModelConfig) else None,
@@ -418,37 +469,43 @@ def describe_sources(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-# `score`: tables in, a run out, nothing written.
+def _describe_source(source: Source) -> dict[str, Any]:
+    if isinstance(source, MemorySource):
+        rows = source.table.rows
+        return {"type": source.type, "digest": source.table.digest, "encoded": sorted(rows.encoded)}
+    fields: Any = source
+    return asdict(fields)
 
-Table = pl.DataFrame | Sequence[Mapping[str, object]] | str | Path
+
+# `score`: tables in, a run out, nothing written.
 
 
 def score(
-    task: Task | Mapping[str, object] | str | Path,
-    samples: Table | None = None,
-    completions: Table | Sequence[str | None] | None = None,
-    **options: object,
+    task: TaskSource,
+    samples: Tabular | str | Path | None = None,
+    completions: Tabular | Iterable[str | None] | str | Path | None = None,
+    **options: Unpack[ScoreOptions],
 ) -> Run:
     """Score completions against samples in memory and return the run; options as in `Options`.
 
-    `completions` is a table, a file, or texts in the order of the samples; without it the samples' own
-    completion column is scored. A data file in place of the task brings its samples: its columns are
-    recognised. A scorer that asks a model must name it by provider or URL; it is asked.
+    Tables are those of any library. `completions` is a table, a file, or texts in the order of the samples;
+    without it the samples' own completion column is scored, or a model that is given is called. A data file
+    in place of the task brings its samples: its columns are recognised. A scorer that asks a model must name
+    it by provider or URL; it is asked.
     """
-    chosen = read_options("score", options)
+    chosen = read_options("score", options, ScoreOptions)
     is_callers, ready = isinstance(task, Mapping), task
     if is_data_file(task) == (samples is not None):
         message = "a data file in place of a task brings its samples; a task needs some"
         raise SpecError("E119", message, hint="pass a task and `samples`, or a data file alone")
-    rows: Rows
     if samples is None:
         said = replace(chosen, completions="given" if completions is not None else chosen.completions)
         planned = read_plan(str(task), said)[0].specifications[0]
-        ready, rows = planned.task, open_dataset(planned.dataset.source, name=planned.dataset.key).rows
+        ready, given = planned.task, planned.dataset
     elif isinstance(samples, str | Path):
-        rows = load_table(samples).rows
+        given = DatasetSpec.of_path(samples)
     else:
-        rows = load_rows(samples, name="samples").rows
+        given = DatasetSpec("samples", MemorySource(load_rows(samples, name="samples")))
     if not isinstance(ready, Task):
         loaded = load_task(ready, config=chosen.config, overrides=chosen)
         raise_all(loaded.errors)
@@ -463,10 +520,9 @@ def score(
     if isinstance(completions, str | Path):
         table = load_table(completions, by_trial=True).rows
     elif completions is not None:
-        if not isinstance(completions, pl.DataFrame):
-            completions = [one if isinstance(one, Mapping) else {"completion": one} for one in completions]
-        table = load_rows(completions, name="completions", by_trial=True).rows
-    dataset = order_dataset(ready, Dataset.of(rows, name="samples"), table)
+        table = load_rows(completions, name="completions", by_trial=True, lone="completion").rows
+    selection = chosen.select_rows()
+    dataset = order_dataset(ready, open_dataset(given.source, selection=selection, name=given.key), table)
     column, calls_model = chosen.completion_column, bool(ready.solver and ready.solver.needs_model)
     recorded: Recorded | None
     if table is not None or not calls_model or chosen.model is not None:
@@ -484,13 +540,14 @@ def score(
         if ready.num_trials > 1:
             raise refuse_single(ready.num_trials)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
-    nowhere, model = DatasetSpec("samples", InlineSource(rows=())), None
+    model = None
     if chosen.model:
         from answerkey.models.model import open_model
 
         model = open_model(chosen.model)
+    asked = Specification(ready.key, ready, given, model=chosen.model, selection=selection, judges=judges)
     prepared = prepare_opened(
-        Specification(ready.key, ready, nowhere, model=chosen.model, judges=judges),
+        replace(asked, model_key=chosen.model_name),
         dataset,
         model=model,
         recorded=recorded,
@@ -523,7 +580,7 @@ class Checked:
     tasks: tuple[CheckedTask, ...]
 
 
-def check(path: str | Path, *, progress: Progress | None = None, **options: object) -> Checked:
+def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpack[RunOptions]) -> Checked:
     """Return every mistake in a task or run file that can be found without asking a model; asks nothing."""
     chosen = read_options("check", options)
     loaded = load_plan(path, chosen)
@@ -584,7 +641,7 @@ class DryRun:
     tasks: tuple[PlannedTask, ...]
 
 
-def plan_calls(path: str | Path, **options: object) -> DryRun:
+def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     """Return what `run` would ask of the model; checks everything as `run` does, and asks nothing."""
     from answerkey.models.cache import CallCache
 
@@ -600,7 +657,7 @@ def plan_calls(path: str | Path, **options: object) -> DryRun:
 def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> PlannedTask:
     from answerkey.evaluate.session import choose_price
     from answerkey.models.calls import call_key, charge
-    from answerkey.models.model import LiveModel, SnippetModel
+    from answerkey.models.model import LiveModel, NamedOnly, SnippetModel
 
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0
@@ -625,7 +682,7 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
             cached += len(known)
             characters += sum(size for key, size in keys.items() if key not in known)
     prompt_tokens = -(-characters // CHARACTERS_PER_TOKEN)
-    most, cost = None, 0.0 if not isinstance(model, LiveModel) else None
+    most, cost = None, None if isinstance(model, LiveModel | NamedOnly) else 0.0
     if isinstance(model, LiveModel):
         generation, price = model.connection.generation, choose_price(model, options)
         # Of an echoed text nothing is to be said.

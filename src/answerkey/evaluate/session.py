@@ -32,7 +32,7 @@ from answerkey.models.calls import (
     find_room,
 )
 from answerkey.models.config import Model, Price
-from answerkey.models.model import LiveModel, SnippetModel
+from answerkey.models.model import Journaled, LiveModel, NamedOnly
 from answerkey.runs import RunWriter
 from answerkey.runs.journal import Journal, JournalCall
 from answerkey.scorers import asks_model
@@ -52,8 +52,6 @@ WAITING = 5000
 #: So many completions tell whether all that would follow are of any use.
 FIRST = 50
 _SHOWN = 60
-#: Models whose answers go through the journal.
-Journaled = LiveModel | SnippetModel
 
 
 # What was asked of a model: how many calls, tokens, seconds, and what went wrong.
@@ -443,6 +441,7 @@ class Session:
     def _bind_model(self, model: Model, key: str, purpose: str, observer: Observer | None) -> Model:
         if observer is None or not isinstance(model, Journaled):
             return model
+        model = replace(model, limits=replace(model.limits, max_open=self.options.max_concurrent))
         bound = replace(model, ledger=self._journal.task(key), budget=self.budget, watch=observer.hear)
         if isinstance(bound, LiveModel):
             # Where batches are written down; calls are sent one by one without.
@@ -526,6 +525,7 @@ def open_session(
         max_open, notices = (None, []) if actors is not None else _fit_connections(tasks)
         for notice in notices:
             listener.warn(notice)
+        max_open = min(filter(None, (max_open, options.max_concurrent)), default=None)
         yield Session(writer, options, listener, cache, stack, budget, actors, max_open)
         heard = map(str, (*notices, *cache.notices))
         writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
@@ -588,9 +588,13 @@ def require_askable(tasks: Sequence[Prepared], options: Options) -> None:
     errors: list[AnswerkeyError] = []
     for purpose, model in (pair for one in tasks for pair in one.models.items()):
         is_batch = bool(options.batch and purpose == SOLVE)
-        if is_batch and isinstance(model, SnippetModel):
-            errors.append(SpecError("E119", f"`--batch` cannot be used with `{model.name}`: it is a snippet"))
         if not isinstance(model, LiveModel):
+            if is_batch and isinstance(model, Journaled):
+                message = f"`batch` cannot be used with `{model.name}`: it is code, and no endpoint"
+                errors.append(SpecError("E119", message))
+            if options.max_cost is not None and isinstance(model, NamedOnly):
+                message = f"`max_cost` cannot hold: what `{model.name}` costs is not known"
+                errors.append(SpecError("E119", message, hint="use `max_calls`"))
             continue
         try:
             model.require_ready()

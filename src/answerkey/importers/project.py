@@ -92,19 +92,21 @@ class Imported:
     broken_places: tuple[str, ...] = ()
 
 
-def import_log(
+def import_log(  # noqa: PLR0913 - each is an option of the command
     kind: str,
     path: str | Path,
     *,
     out: str | Path | None = None,
-    options: ImportOptions | None = None,
+    score: str | None = None,
+    dataset: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
     allow_failed: int | str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Imported:
     """Import a log into a new folder (default `imported/<name>`) and return what it holds.
 
-    `kind` is one of `READERS`, or `auto`. More broken lines than `allow_failed` (a number, or a share such as
-    `"2%"`) are an error, and nothing is written.
+    `kind` is one of `READERS`, or `auto`; `score`, `dataset` and `columns` are those of `ImportOptions`. More
+    broken lines than `allow_failed` (a number, or a share such as `"2%"`) are an error; nothing is written.
     """
     source = Path(path)
     if not source.exists():
@@ -114,7 +116,7 @@ def import_log(
         hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
         raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
     reader = READERS[detect_kind(source) if kind == AUTO else kind]()
-    log = Log(source, options or ImportOptions())
+    log = Log(source, ImportOptions(score, None if dataset is None else Path(dataset), columns or {}))
     name = source.resolve().name
     for ending in _ENDINGS:
         name = name.removesuffix(ending)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import Completion, CompletionStatus, Question
 
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
@@ -48,7 +48,9 @@ _encode_canonically = make_encoder(sort_keys=True)
 class Call:
     """One question to a model; `purpose` is `solve`, or `judge:` and the key of a scorer.
 
-    Calls with the same `key` are the same question and share one completion.
+    One that is not `is_cached` concerns this run alone: what decides the answer is not all known. `question`
+    is for models that see the sample. Calls with the same `key` are the same question and share one
+    completion.
     """
 
     key: str
@@ -56,6 +58,8 @@ class Call:
     trial: int
     messages: Sequence[Mapping[str, object]]
     purpose: str = "solve"
+    is_cached: bool = True
+    question: Question | None = None
 
 
 FinishedCalls = Sequence[tuple[Call, Completion]]

@@ -6,14 +6,15 @@ makes a connection of a `ModelConfig`. The table of providers is in `names`.
 
 from __future__ import annotations
 
+import inspect
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import inf
-from typing import Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from answerkey.errors import (
@@ -30,6 +31,9 @@ from answerkey.errors import (
 from answerkey.models.names import API_NAMES, PROVIDERS, ApiName
 from answerkey.sandbox import Snippet
 from answerkey.types import Completion, Known, Question
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 #: Whether the call cache is looked into, and written to; see `cache.CallCache`.
 CachePolicy = Literal["reuse", "update", "no-cache"]
@@ -382,6 +386,27 @@ class InferenceConfig:
 
 
 @dataclass(frozen=True)
+class FunctionConfig:
+    """A model that is a function `(messages) -> reply`; an async one is called in `loop`, or in its own."""
+
+    function: Callable[[list[dict[str, object]]], object]
+    loop: AbstractEventLoop | None = None
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it is a coroutine function, or an object that is called like one."""
+        method = getattr(self.function, "__call__", None)  # noqa: B004 - of an object
+        return any(map(inspect.iscoroutinefunction, (self.function, method)))
+
+    @property
+    def name(self) -> str:
+        """The name of the function, or of the type of what is called."""
+        inner = getattr(self.function, "func", self.function)  # of a partial
+        name = str(getattr(inner, "__qualname__", type(inner).__qualname__))
+        return name.rpartition("<locals>.")[2].strip("<>")
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """A model that can be opened: `name` as it is shown, how it is reached, and on whose behalf.
 
@@ -389,7 +414,7 @@ class ModelConfig:
     """
 
     name: str
-    config: ProviderConfig | CustomConfig | InferenceConfig | None
+    config: ProviderConfig | CustomConfig | InferenceConfig | FunctionConfig | None
     generation: Generation = field(default_factory=Generation)
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None

@@ -1,20 +1,24 @@
-"""How a name finds its model, and the two kinds that are not built in: an endpoint, a snippet.
+"""How a name finds its model, and the kinds that are not built in: endpoints, snippets, functions, packages'.
 
 Nothing that calls an endpoint is imported before a model is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from answerkey.errors import HIDDEN, SolverError, SpecError, listing, suggest
+from answerkey.errors import HIDDEN, AnswerkeyError, SolverError, SpecError, hide_secrets, listing, suggest
 from answerkey.models.builtin import BUILTIN_MODELS
 from answerkey.models.calls import (
     Call,
@@ -30,6 +34,7 @@ from answerkey.models.config import (
     SECRET_NAME,
     SHORTEST_KEY,
     Caller,
+    FunctionConfig,
     InferenceConfig,
     Model,
     ModelConfig,
@@ -48,7 +53,7 @@ from answerkey.types import Completion, CompletionStatus, Question
 if TYPE_CHECKING:
     from answerkey.models.actors import ActorHost
     from answerkey.models.batch import BatchBook
-    from answerkey.models.client import ModelClient
+    from answerkey.models.client import Background, ModelClient
     from answerkey.models.providers import Connection
 
 #: What one call of a snippet may take: a local model may think for a while.
@@ -57,6 +62,10 @@ SECONDS = 120.0
 KEPT_AT_ONCE = 16
 #: So long local servers are asked what they have, and so many models of one are offered.
 ASKED_SECONDS, MOST_OFFERED = 2.0, 40
+#: So many questions are handed to a package's model together, or asked of a function, before that.
+MOST_AT_ONCE = 1_000
+#: So many calls that all fail tell that the code does not work.
+ENOUGH = 50
 PREFIX = "builtin"
 PLUGIN_GROUP = "answerkey.models"
 
@@ -75,6 +84,8 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
         if isinstance(model.config, InferenceConfig):
             config = model.config
             return SnippetModel(model.name, config.snippet, config.environment, config.seconds or SECONDS)
+        if isinstance(model.config, FunctionConfig):
+            return FunctionModel(model.name, model.config)
         from answerkey.models.providers import connect
 
         return LiveModel(connect(model))
@@ -88,12 +99,16 @@ def open_model(model: str | ModelConfig, *, caller: Caller | None = None) -> Mod
     for plugin in entry_points(group=PLUGIN_GROUP):
         if plugin.name == prefix != PREFIX and slash:
             try:
-                load: Callable[[str], Model] = plugin.load()
+                load: Callable[[str], Any] = plugin.load()
             except (ImportError, AttributeError) as error:
                 message = f"model `{model}`: the package that adds `{prefix}/…` cannot be loaded: {error}"
                 hint = f"install `{plugin.value}` again, or remove it"
                 raise SpecError("E301", message, hint=hint) from error
-            return load(model)
+            found = load(model)
+            if not hasattr(found, "answer"):  # a function of the messages
+                return FunctionModel(model, FunctionConfig(found))
+            needs: frozenset[str] = getattr(found, "needs", frozenset())
+            return PackageModel(found.name, found, is_simulated=found.is_simulated, needs=needs)
     raise SpecError("E301", f"unknown model `{model}`", hint=suggest_model(model))
 
 
@@ -154,13 +169,16 @@ def build_calls(
 ) -> list[Call]:
     """Return the calls that questions are; the same question of the same model has the same key.
 
-    `trial` counts on top of the questions' own.
+    `trial` counts on top of the questions' own. A package's model sees the sample, too: what is asked alike
+    may be answered otherwise.
     """
-    numbers = [one.trial + trial for one in questions]
-    return [
-        Call(call_key(model, one.messages, number), one.sample_id, number, one.messages, purpose)
-        for one, number in zip(questions, numbers, strict=True)
-    ]
+    is_cached, sees_sample, calls = not isinstance(model, NamedOnly), isinstance(model, PackageModel), []
+    for one in questions:
+        number, shown = one.trial + trial, one.messages
+        shown = [*shown, {"sample_id": one.sample_id}] if sees_sample else shown
+        key, asked = call_key(model, shown, number), replace(one, trial=number) if sees_sample else None
+        calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked))
+    return calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,47 +247,95 @@ class LiveModel(CallSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class SnippetModel(CallSettings):
-    """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
-
-    Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a whole chat
-    completion. Whoever opens it has made sure that the snippet is trusted.
-    """
+class CodeModel(CallSettings, ABC):
+    """A model that is code of the user's: it is asked some calls at a time, which are kept then."""
 
     name: str
-    snippet: Snippet
-    environment: Mapping[str, Secret] = field(default_factory=dict)
-    seconds: float = SECONDS
-    is_simulated: ClassVar[bool] = False
+    is_simulated: bool = field(default=False, kw_only=True)
+    needs: frozenset[str] = field(default=frozenset(), kw_only=True)
 
     @property
     def identity(self) -> str:
-        """A hash of the snippet."""
-        return sha256(f"inference\0{self.snippet.digest}".encode()).hexdigest()
+        """A hash of the name: of most code, what else decides the answers cannot be known."""
+        return sha256(f"{type(self).__name__}\0{self.name}".encode()).hexdigest()
+
+    @property
+    def most(self) -> int:
+        """How many calls are under way at once at most."""
+        return 1
 
     def answer(
         self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
-        """Return one completion for each question, in order; a call that fails has the status ERROR."""
+        """Return one completion for each question, in order; a call that fails has the status ERROR.
+
+        What the ledger knows is not asked.
+        """
         calls = build_calls(self, questions, trial, purpose)
         return complete_calls(calls, self.ledger.find(calls), self._send, self.watch)
 
     def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
         answered: dict[str, Completion] = {}
-        for start in range(0, len(calls), KEPT_AT_ONCE):
-            batch = calls[start : start + KEPT_AT_ONCE]
-            for _ in batch:
-                self.budget.reserve(0.0)
-            finished: list[tuple[Call, Completion]] = []
+        size = min(MOST_AT_ONCE, KEPT_AT_ONCE * self.most)
+        for start in range(0, len(calls), size):
+            batch, finished, stop = list[Call](), list[tuple[Call, Completion]](), None
+            for call in calls[start : start + size]:
+                try:
+                    self.budget.reserve(0.0)
+                except SolverError as limit:  # those that it still allows are made
+                    stop = limit
+                    break
+                batch.append(call)
             try:
-                finished.extend(zip(batch, self._infer(batch), strict=True))
+                finished.extend(self._infer(batch))
             finally:  # what an interrupt finds answered is kept
                 self.ledger.add(finished)
             for call, completion in finished:
                 answered[call.key] = completion
                 if self.watch is not None:
                     self.watch(Finished(call, completion, is_known=False))
+            if stop is not None:
+                raise stop
+            if len(answered) >= ENOUGH and {one.status for one in answered.values()} == {
+                CompletionStatus.ERROR
+            }:
+                said = f"the first {len(answered)} calls of `{self.name}` all failed; {completion.error}"
+                raise SolverError("E306", said, hint="what was asked is asked again when the run is resumed")
         return answered
+
+    @abstractmethod
+    def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
+        """Return the calls, in any order, with what was said to them."""
+
+    def close(self) -> None:
+        """Let go of what the code runs in; twice does no harm."""
+
+    def _read(self, outcome: object, function: str) -> Completion:
+        """Return what code gave: a text, a message, a whole chat completion; or what it raised."""
+        if isinstance(outcome, BaseException):
+            return fail(hide_secrets(f"{type(outcome).__name__}: {outcome}".removesuffix(": ")))
+        completion = read_message(outcome)
+        if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):
+            return fail(f"`{function}` gives neither a text nor a message: {type(outcome).__name__}")
+        return completion
+
+
+@dataclass(frozen=True, eq=False)
+class SnippetModel(CodeModel):
+    """Answers with what `infer(messages)` or `infer(messages, environment)` gives.
+
+    Or `run_inference`, of the later era, which is given `{"messages": …}`. A text, a message, or a whole chat
+    completion. Whoever opens it has made sure that the snippet is trusted.
+    """
+
+    snippet: Snippet
+    environment: Mapping[str, Secret] = field(default_factory=dict)
+    seconds: float = SECONDS
+
+    @property
+    def identity(self) -> str:
+        """A hash of the snippet."""
+        return sha256(f"inference\0{self.snippet.digest}".encode()).hexdigest()
 
     def close(self) -> None:
         """End the process; twice does no harm."""
@@ -279,27 +345,22 @@ class SnippetModel(CallSettings):
     def _process(self) -> SnippetProcess:
         return SnippetProcess(self.snippet, seconds=self.seconds)
 
-    def _infer(self, calls: Sequence[Call]) -> Iterator[Completion]:
+    def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
         environment = {name: secret.reveal() for name, secret in self.environment.items()}
         is_later = self.snippet.function == LATER_INFERENCE_FUNCTION
         shown = ([dict(one) for one in call.messages] for call in calls)
         arguments = ([{"messages": one} if is_later else one, environment] for one in shown)
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
-                yield replace(self._read(outcome), prompt=call.messages, source="live")
+                yield call, replace(self._read_hidden(outcome), prompt=call.messages, source="live")
         except SnippetError as problem:
             message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
 
-    def _read(self, outcome: object) -> Completion:
+    def _read_hidden(self, outcome: object) -> Completion:
         if isinstance(outcome, SnippetError):
             return fail(self._hide(str(outcome)))
-        completion = read_message(self._hide_keys(outcome) if self._keys else outcome)
-        if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):
-            return fail(
-                f"`{self.snippet.function}` gives neither a text nor a message: {type(outcome).__name__}"
-            )
-        return completion
+        return self._read(self._hide_keys(outcome) if self._keys else outcome, self.snippet.function)
 
     def _hide_keys(self, value: object) -> object:
         """Return what a snippet gave without the keys that it was given; its other values are no secrets."""
@@ -321,3 +382,126 @@ class SnippetModel(CallSettings):
         for secret in self.environment.values():
             text = text.replace(secret.reveal(), "***") if secret else text
         return text
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionModel(CodeModel):
+    """Answers with what a function of the caller's gives for the messages; what it raises is a call's error.
+
+    A plain function is called here, one call at a time unless the caller allows more, which are made in
+    threads; an async one in an event loop.
+    """
+
+    config: FunctionConfig
+
+    @property
+    def is_function(self) -> bool:
+        """Whether the caller brought the function itself; no name finds it again."""
+        return "/" not in self.name
+
+    @property
+    def most(self) -> int:
+        """How many calls are under way at once at most."""
+        return self.limits.max_open or (self.limits.max_concurrent if self.config.is_async else 1)
+
+    def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
+        from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS
+
+        under_way, most, loop = dict[Future[Completion], Call](), self.most, self.config.loop
+        submit = partial(asyncio.run_coroutine_threadsafe, loop=loop) if loop else self._background.submit
+
+        def collect() -> Iterable[tuple[Call, Completion]]:
+            done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
+            return [(under_way.pop(one), one.result()) for one in done]
+
+        pool = ThreadPoolExecutor(most, thread_name_prefix=f"answerkey-{self.name}")  # idle without threads
+        try:
+            for call in calls:
+                if self.config.is_async:
+                    under_way[submit(self._ask_async(call))] = call
+                elif most > 1:
+                    under_way[pool.submit(self._ask, call)] = call
+                else:
+                    yield call, self._ask(call)
+                while len(under_way) == most:
+                    yield from collect()
+            while under_way:
+                yield from collect()
+        except KeyboardInterrupt:  # what is under way is paid for
+            until = time.monotonic() + GRACE_SECONDS
+            while under_way and time.monotonic() < until:
+                yield from collect()
+            for one in under_way:
+                one.cancel()
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, call: Call) -> Completion:
+        begun = time.monotonic()
+        try:
+            outcome = self.config.function([dict(one) for one in call.messages])
+        except Exception as error:  # noqa: BLE001 - whatever a function of the user's raises
+            outcome = error
+        return self._finish(call, outcome, begun)
+
+    async def _ask_async(self, call: Call) -> Completion:
+        begun = time.monotonic()
+        try:
+            outcome = await self.config.function([dict(one) for one in call.messages])  # type: ignore[misc]  # async
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
+            outcome = error
+        return self._finish(call, outcome, begun)
+
+    def _finish(self, call: Call, outcome: object, begun: float) -> Completion:
+        latency = time.monotonic() - begun
+        dump = getattr(outcome, "model_dump", None)  # what provider libraries give
+        said = self._read(dump() if callable(dump) else outcome, self.name)
+        return replace(said, prompt=call.messages, latency=latency, attempts=1, source="live")
+
+    def close(self) -> None:
+        """End the event loop; twice does no harm."""
+        if "_background" in self.__dict__:
+            self._background.stop()
+
+    @cached_property
+    def _background(self) -> Background:
+        from answerkey.models.client import Background
+
+        return Background(f"answerkey-{self.name}")
+
+
+@dataclass(frozen=True, eq=False)
+class PackageModel(CodeModel):
+    """A model of an installed package, which answers many questions at a time."""
+
+    model: Model
+
+    @property
+    def most(self) -> int:
+        """How many questions it is asked together."""
+        return MOST_AT_ONCE
+
+    def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
+        try:
+            said = self.model.answer([call.question for call in calls if call.question is not None])
+        except AnswerkeyError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a package's model raises
+            said = [self._read(error, self.name)] * len(calls)
+        if len(said) != len(calls):
+            message = f"model `{self.name}` gave {len(said)} completions for {len(calls)} questions"
+            raise SolverError("E306", message, hint="the package that brings the model must mend that")
+        pairs = zip(calls, said, strict=True)
+        return (
+            (call, replace(one, prompt=call.messages, source=one.source or "live")) for call, one in pairs
+        )
+
+    def close(self) -> None:
+        """Let go of what the model holds, if it does."""
+        getattr(self.model, "close", lambda: None)()
+
+
+#: Models whose answers go through the journal, and those of them of which nothing but the name is known.
+Journaled = LiveModel | CodeModel
+NamedOnly = FunctionModel | PackageModel

@@ -28,6 +28,7 @@ from answerkey.models.config import (
     Address,
     Caller,
     CustomConfig,
+    FunctionConfig,
     Generation,
     InferenceConfig,
     ModelConfig,
@@ -462,8 +463,8 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
         hint = "bring recorded completions with `--completions FILE`, or choose one such as `builtin/random`"
         message = f"model `{model.name}` is a placeholder: it cannot be called"
         raise SpecError("E301", message, where=model.place, hint=hint)
-    if isinstance(config, InferenceConfig):
-        message = f"model `{model.name}` is a Python snippet: there is nothing to connect to"
+    if isinstance(config, InferenceConfig | FunctionConfig):
+        message = f"model `{model.name}` is Python code: there is nothing to connect to"
         raise SpecError("E301", message, where=model.place)
     try:
         if isinstance(config, ProviderConfig):

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 import polars as pl
 
 from answerkey.errors import RunError, listing
-from answerkey.evaluate.rerun import reopen
-from answerkey.exporters import describe_verdict, find_encoded, pick_task, to_json
-from answerkey.runs import Run, TaskRun
+from answerkey.evaluate.pairs import AnyRun
+from answerkey.evaluate.rerun import find_task, reopen
+from answerkey.exporters import describe_verdict, find_encoded, to_json
+from answerkey.runs import Run, TaskRun, load_run
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge
 from answerkey.text import (
     BLANK,
     INDENT,
+    Drawn,
     Line,
     Span,
     clean_numbers,
@@ -32,27 +35,43 @@ from answerkey.types import THEIR_SCHEMA, Completion, Completions, Samples, Scor
 READ_IDS, SEARCHED_IDS = 500_000, 20_000
 
 
-def explain_sample(run: Run, name: str, *, task_key: str | None = None) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Explanation(Drawn):
+    """One sample's way in every task that has it, and in every trial; each is a mapping."""
+
+    drawn_by = "answerkey.reports.explain:draw_explanation"
+
+    samples: tuple[Mapping[str, Any], ...]
+
+
+def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Explanation:
     """Return the sample's way in every task that has it, or in the one named; E504 when none has it.
 
-    A sample that was asked several times has a way for each trial. `sample` and `completion` are None where
-    the run's files are gone (see `missing`); `theirs` is another tool's verdict, where there is one.
+    `sample` is its id, or the number of its row where ids are numbers. A sample that was asked several times
+    has a way for each trial. `sample` and `completion` are None where the run's files are gone (see
+    `missing`); `theirs` is another tool's verdict, where there is one.
     """
-    tasks = [pick_task(run, task_key)] if task_key else list(run.tasks.values())
-    found = [(task, position) for task in tasks if (position := find_position(task, name)) is not None]
+    run, name = load_run(run), str(sample)
+    tasks = [find_task(run, task)] if task else list(run.tasks.values())
+    found = [(one, position) for one in tasks if (position := find_position(one, name)) is not None]
     if not found:
-        firsts = [task.stored_scores.read(0, SEARCHED_IDS, ["sample_id"]) for task in tasks]
+        firsts = [one.stored_scores.read(0, SEARCHED_IDS, ["sample_id"]) for one in tasks]
         ids = [str(one) for first in firsts for one in first["sample_id"]]
         alike = get_close_matches(name.zfill(6) if name.isdecimal() else name, ids, n=3, cutoff=0.6)
         near = [one for one in ids if one.startswith(name)][:3] or alike
         span = f"the ids go from `{ids[0]}` to `{ids[-1]}`" if ids else "the run has no samples"
         hint = f"near it: {listing(near)}" if near else span
         raise RunError("E504", f"there is no sample `{name}` in this run", hint=hint)
-    return [
-        _explain_in_task(run, task, position + trial)
-        for task, position in found
-        for trial in range(count_trials(task))
-    ]
+    ways = [(one, position + trial) for one, position in found for trial in range(count_trials(one))]
+    return Explanation(tuple(_explain_in_task(run, one, position) for one, position in ways))
+
+
+def draw_explanation(explanation: Explanation, width: int) -> list[Line]:
+    """Return all of it as lines, one way after the other."""
+    lines: list[Line] = []
+    for one in explanation.samples:
+        lines += [*([BLANK] if lines else []), *draw_explained(one, width)]
+    return lines
 
 
 def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +133,7 @@ def _explain_in_task(run: Run, task: TaskRun, position: int) -> dict[str, Any]:
             score["why"] = _find_why(scorers[key], samples, completion, score)
     prompt = completion.prompt if completion else None
     return {
-        "run": str(run.path),
+        "run": None if run.path is None else str(run.path),
         "task": task.key,
         "sample_id": str(stored["sample_id"]),
         **({"trial": int(stored["trial"])} if size > 1 else {}),

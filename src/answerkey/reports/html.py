@@ -28,12 +28,12 @@ from answerkey._version import __version__
 from answerkey.comparison.compare import Comparison, PairComparison, TaskComparison, compare
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import AnswerkeyError
-from answerkey.evaluate.pairs import is_same_run, name_runs
+from answerkey.evaluate.pairs import AnyRun, is_same_run, name_runs
 from answerkey.exporters import to_json
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.overview import describe_overview
 from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
-from answerkey.runs import Run, name_answerer, write_whole
+from answerkey.runs import Run, load_run, name_answerer, write_whole
 from answerkey.text import clean_numbers, format_chance, format_number, make_visible
 
 #: So many rows of a task are in a report, unless the caller says otherwise.
@@ -82,24 +82,24 @@ Columns = dict[str, list[Any]]
 Selected = tuple[pl.Series, str | None]
 
 
-def write_report(
-    runs: Sequence[Run],
+def report(
+    runs: AnyRun | Sequence[AnyRun],
     path: str | Path,
     *,
-    most: int = MOST_EMBEDDED,
-    baseline: Run | None = None,
+    max_samples: int = MOST_EMBEDDED,
+    baseline: AnyRun | None = None,
     common: bool = False,
     title: str | None = None,
     progress: Progress | None = None,
 ) -> Plain:
     """Write the report of one or several runs; return its file and size, and how many rows are in it.
 
-    At most `most` rows of each task are embedded. Runs are compared with `baseline` if there is one, with
-    `common` on the samples that all of them have. The file is there whole or not at all.
+    At most `max_samples` rows of each task are embedded. Runs are compared with `baseline` if there is one,
+    with `common` on the samples that all of them have. The file is there whole or not at all.
     """
-    known = [] if baseline is None else [baseline]
+    known = [] if baseline is None else [load_run(baseline)]
     distinct: list[Run] = []
-    for run in runs:
+    for run in map(load_run, runs if isinstance(runs, list | tuple) else [runs]):
         if not any(is_same_run(run, one) for one in (*distinct, *known)):
             distinct.append(run)
     named = {f"r{number}": run for number, run in enumerate((*distinct, *known))}
@@ -107,22 +107,24 @@ def write_report(
         name: {key: SampleTable(run, task) for key, task in run.tasks.items()} for name, run in named.items()
     }
     chosen: dict[tuple[str, int], Selected] = {}
-    report = progress or (lambda *_: None)
+    tell = progress or (lambda *_: None)
 
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8", newline="\n") as out:
             against = None if baseline is None else list(named)[-1]
             comparison = None
             if len(named) > 1:
-                report("comparing", 0, 1)
+                tell("comparing", 0, 1)
                 comparison = describe_comparison(named, tables, baseline=against, common=common)
             for name in named:
                 for number, table in enumerate(tables[name].values()):
-                    chosen[name, number] = select_rows(table, most, list_compared(comparison, name, number))
+                    chosen[name, number] = select_rows(
+                        table, max_samples, list_compared(comparison, name, number)
+                    )
             overviews = []
             for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
-                report("auditing", place, len(named))
-                base = None if name == against else baseline
+                tell("auditing", place, len(named))
+                base = None if name == against else next(iter(known), None)
                 overviews.append(describe_overview(named[name], baseline=base, run_id=name, label=label))
                 for number, (task, table) in enumerate(
                     zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
@@ -145,7 +147,7 @@ def write_report(
             out.write(begin)
             # Never packed: the page cannot begin without it.
             out.write(_wrap("ak-overview", f">{write_json(content)}"))
-            out.writelines(_write_rows(tables, chosen, report))
+            out.writelines(_write_rows(tables, chosen, tell))
             out.write(end)
 
     target = Path(path)

@@ -94,7 +94,7 @@ def audit(
     relied on; `clean` are its values that say so. Of a task with more than `most` completions, so many are
     read, drawn by nothing but these numbers. The dataset must still be there (E505).
     """
-    found = run if isinstance(run, Run) else load_run(run)
+    found = load_run(run)
     wanted = list(found.tasks.values()) if task is None else [find_task(found, task)]
     notices: list[Notice] = []
     if found.status != "complete":
@@ -121,10 +121,9 @@ def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
         needs_samples = isinstance(scorer, StringEqualsMcqa) and scorer.options is not None
         if error.code != "E505" or not len(kept) or needs_samples:
             raise
-    if run.path is not None:
-        notices.append(
-            Notice(f"the dataset of `{task_run.key}` is gone: other harnesses' rules do not see the options")
-        )
+    notices.append(
+        Notice(f"the dataset of `{task_run.key}` is gone: other harnesses' rules do not see the options")
+    )
     ids = kept.read(0, len(kept), ["sample_id"])["sample_id"].gather_every(task.num_trials)
     dataset = Dataset.of(Samples(pl.DataFrame([ids]), ids), name="samples")
     return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))

@@ -195,7 +195,7 @@ class Journal:
             if len(self._missing) > MOST_MISSING:
                 self._missing.clear()
             self._missing |= _leave_missing(asked, located)
-        missing = {key: call for key, call in asked.items() if key not in found}
+        missing = {key: call for key, call in asked.items() if key not in found and call.is_cached}
         if self.cache is None or not missing:
             return found
         cached = self.cache.find({key: call.messages for key, call in missing.items()})
@@ -212,13 +212,13 @@ class Journal:
             self._sync()
         finally:
             if self.cache is not None:
-                self.cache.add([(call.key, one) for call, one in finished])
+                self.cache.add([(call.key, one) for call, one in finished if call.is_cached])
 
     def settle(self, finished: Sequence[tuple[Call, Completion]]) -> None:
         """Wait until what was written is on disk, and hand it to the cache."""
         self._sync()
         if self.cache is not None:
-            self.cache.add([(call.key, one) for call, one in finished])
+            self.cache.add([(call.key, one) for call, one in finished if call.is_cached])
 
     def write(self, finished: Sequence[tuple[Call, Completion]], specification: str = "") -> None:
         """Store finished calls; they are in the hands of the system when this returns.

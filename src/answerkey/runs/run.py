@@ -254,8 +254,8 @@ FORMAT_VERSION = 2
 NOT_COMPLETE = "the run is not complete"
 #: What a share of right answers is called in a scorer's values.
 RIGHT = "is_correct"
-#: The module that draws plots of a run; it lies above.
-PLOTS = "answerkey.reports.overview"
+#: The modules that draw plots of a run, and make one table of it; they lie above.
+PLOTS, EXPORTERS, WRITING = "answerkey.reports.overview", "answerkey.exporters", "answerkey.runs.writing"
 #: What a task that was run several times has beside the tables of its first repetition.
 REPETITIONS, REPEATABILITY, AGREEMENT = "repetitions", "repeatability.json", "agreement.parquet"
 _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
@@ -356,9 +356,10 @@ class TaskRun:
     """One task of a run: its numbers at hand, its tables read when asked for.
 
     `manifest` is the task's entry in `run.json`; `source` the task as it was resolved; `tally` the counts
-    behind the summary; `stored_scores` and `stored_completions` its tables, to be read in part. A task that
-    was run several times has its further `repetitions`, and what all of them say together in `repeatability`;
-    its own numbers are those of the first.
+    behind the summary; `stored_scores` and `stored_completions` its tables, to be read in part, and
+    `stored_samples` the rows of its dataset, if it was in memory. A task that was run several times has its
+    further `repetitions`, and what all of them say together in `repeatability`; its own numbers are those of
+    the first.
     """
 
     key: str
@@ -368,6 +369,7 @@ class TaskRun:
     totals: Mapping[str, Any]
     stored_scores: Table
     stored_completions: Table
+    stored_samples: Table
     read_agreement: Callable[[], pl.DataFrame] = pl.DataFrame
     repeatability: Mapping[str, Any] | None = None
     repetitions: tuple[TaskRun, ...] = ()
@@ -434,6 +436,15 @@ class TaskRun:
         """The table of completions; empty when the run refers to recorded ones."""
         return self.stored_completions.read_all()
 
+    def to_frame(self) -> pl.DataFrame:
+        """Return one flat table, a row for each sample and trial: the dataset's columns, completion, scores.
+
+        What a scorer found is `<scorer>.<name>`; a column of the dataset that is called like one of ours is
+        `sample.<name>`. `prompt` and columns of mixed types are JSON text. The dataset must be there (E505).
+        """
+        frame: pl.DataFrame = import_module(EXPORTERS).build_frame(self)
+        return frame
+
     @cached_property
     def agreement(self) -> pl.DataFrame:
         """How far repetitions agree: `sample_id`, then one struct per scorer; empty without repetitions."""
@@ -491,13 +502,25 @@ class Run(Drawn):
     @property
     def metrics(self) -> Mapping[str, MetricValue]:
         """The metrics of the only task; a run of several tasks has them in `tasks[key].metrics`."""
+        return self._find_only("metrics").metrics
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the only task as one flat table; see `TaskRun.to_frame`."""
+        return self._find_only("to_frame").to_frame()
+
+    def _find_only(self, name: str) -> TaskRun:
         if len(self.tasks) != 1:
             raise RunError(
                 "E504",
-                f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `metrics` is ambiguous",
-                hint="use `run.tasks[key].metrics`",
+                f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `{name}` is ambiguous",
+                hint=f"use `run.tasks[key].{name}`",
             )
-        return next(iter(self.tasks.values())).metrics
+        return next(iter(self.tasks.values()))
+
+    def save(self, path: str | RunPlace) -> Run:
+        """Write the run into a new folder, or to an address, and return it as it is there."""
+        saved: Run = import_module(WRITING).save_run(self, path)
+        return saved
 
 
 def find_answerer(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -516,11 +539,13 @@ def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
     return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
 
 
-def load_run(path: str | Path | StoredFolder) -> Run:
+def load_run(path: Run | str | Path | StoredFolder) -> Run:
     """Return the run in a folder; a run that is still being written shows the tasks finished so far.
 
-    The folder may be on object storage: `s3://bucket/runs/name`.
+    The folder may be on object storage: `s3://bucket/runs/name`. A run is returned as it is.
     """
+    if isinstance(path, Run):
+        return path
     store = open_store(find_place(path))
     return read_run(store, read_manifest(store))
 
@@ -648,6 +673,7 @@ def _read_task(
             totals=stored["tally"],
             stored_scores=open_table(f"{folder}/scores"),
             stored_completions=open_table(f"{folder}/completions"),
+            stored_samples=open_table(f"{base}/samples"),
         )
 
     folders = [name.rpartition("/")[0] for name in numbers if name.endswith("/metrics.json")]

@@ -43,7 +43,7 @@ B = TypeVar("B")
 #: The files of a run below its folder, and the folder of the task, or of its repetition, that they belong to.
 RUN_FILE = re.compile(
     r"(tasks/[^/]+(?:/repetitions/\d+)?)/"
-    r"(?:(?:task|metrics|repeatability)\.json|agreement\.parquet|(?:scores|completions)/part-[^/]+\.parquet)"
+    r"(?:(?:task|metrics|repeatability)\.json|agreement\.parquet|(?:scores|completions|samples)/part-[^/]+\.parquet)"
 )
 JOURNAL_NAME = "journal.sqlite"
 PART = re.compile(r".*/part-\d+\.parquet")

@@ -34,6 +34,7 @@ from answerkey.runs.run import (
     join_parts,
     read_manifest,
     read_run,
+    require_content,
 )
 from answerkey.runs.store import (
     JOURNAL_NAME,
@@ -94,12 +95,16 @@ def _remove_journal(store: RunStore) -> None:
 
 
 def start_run(
-    place: RunPlace | None, manifest: Mapping[str, Any], tasks: Mapping[str, Mapping[str, Any]]
+    place: RunPlace | None,
+    manifest: Mapping[str, Any],
+    tasks: Mapping[str, Mapping[str, Any]],
+    samples: Mapping[str, pl.DataFrame] | None = None,
 ) -> RunWriter:
     """Start a run: each `task.json`, last `run.json` with status `running`; E502 when something is there.
 
-    What cannot be started leaves nothing behind, as far as it can be removed. Without a place the run is kept
-    in memory: it has no times, and no list of files.
+    `samples` are those that are in no file, by the key of their task. What cannot be started leaves nothing
+    behind, as far as it can be removed. Without a place the run is kept in memory: it has no times, and no
+    list of files.
     """
     store = open_store(place)
     store.require_new()
@@ -122,9 +127,37 @@ def start_run(
         for key, source in tasks.items():
             TaskWriter(store, f"tasks/{key}").make()
             store.write_json(f"tasks/{key}/task.json", source)
+            if samples is not None and key in samples:
+                store.make_folders([f"tasks/{key}/samples"])
+                store.write_frame(f"tasks/{key}/samples/part-00000.parquet", samples[key])
         store.write_json("run.json", known)
         undo.pop_all()
     return RunWriter(store, known, lock, made=made)
+
+
+def save_run(run: Run, path: str | RunPlace) -> Run:
+    """Write a run that has ended into a new place, and return it as it is read there."""
+    if run.status == "running" or not run.tasks:
+        raise RunError("E507", "a run that has not ended cannot be saved", hint="finish it first")
+    tasks, listed = run.tasks.values(), run.manifest.get("files")
+    store = next(iter(tasks)).stored_scores.store
+    about = {name: one for name, one in run.manifest.items() if name != "files"}
+    with (
+        start_run(find_place(path), about, {one.key: one.source for one in tasks}) as writer,
+        ExitStack() as undo,
+    ):
+        undo.callback(writer.discard)
+        for name, file in store.list_files("tasks").items():
+            writer.store.make_folders([name.rpartition("/")[0]])
+            if listed is not None:
+                require_content(store, file, listed[name])
+            if name.endswith(".parquet"):
+                writer.store.write_frame(name, store.read_rows(file, range(store.count_rows(file))))
+            elif not name.endswith("/task.json"):
+                writer.store.write_json(name, store.read_json(file))
+        saved = writer.finish(run.status, {})
+        undo.pop_all()
+    return saved
 
 
 def _remove_files(store: RunStore) -> None:

@@ -184,7 +184,7 @@ class Definitions(Project):
 
     `unread` names the lists (`datasets`, `tasks` …) that lack something which could not be read: nothing can
     be said to be missing there. `own_tasks` are those of the file, not ready-made ones. `open_files` reads
-    files that the caller gives otherwise than as they are.
+    files that the caller gives otherwise than as they are. `given_task` is built already.
     """
 
     datasets: dict[str, DatasetSpec] = field(default_factory=dict)
@@ -196,6 +196,7 @@ class Definitions(Project):
     own_tasks: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     given_dataset: DatasetSpec | None = None
+    given_task: Task | None = None
     open_files: Callable[[str | Path], DatasetSpec | None] | None = None
 
     def define(self, node: Node) -> None:
@@ -250,6 +251,9 @@ class Definitions(Project):
         given = self.overrides.dataset
         if given is None:
             return
+        if not isinstance(given, str | Path):
+            self.given_dataset = DatasetSpec("samples", given)
+            return
         if str(given) in self.datasets:
             self.given_dataset = self.datasets[str(given)]
             return
@@ -280,8 +284,8 @@ class Definitions(Project):
     @property
     def given_model(self) -> str | None:
         """The model that the caller names, as a file would: by its key, its path, or with its provider."""
-        given = self.overrides.model
-        if given is None or given in self.models:
+        given = self.overrides.model_name
+        if given is None or given in self.models or isinstance(self.overrides.model, ModelConfig):
             return given
         if given.lower().endswith(_YAML) and (Path(given).exists() or not is_live(given)):
             return str(resolve_path(Path(given), Place(file="--model")))
@@ -309,6 +313,8 @@ class Definitions(Project):
         One that `is_called` must be fit for that, too.
         """
         name, spec = choice.reference, self.models.get(choice.reference)
+        if isinstance(self.overrides.model, ModelConfig) and name == self.overrides.model.name:
+            return self.overrides.model
         hosts = frozenset(self.overrides.allow_hosts)
         caller = Caller(self.environment.values, self.environment.project_names, hosts)
         if spec is None and "/" not in name and ":" not in name:
@@ -359,7 +365,7 @@ class Definitions(Project):
     def find_model(self, choice: ModelChoice, *, is_called: bool) -> str | ModelConfig | None:
         """Return a model to call, or None; report one that is not defined, or cannot be called."""
         if choice.reference.lower().endswith(_YAML) and choice.reference == self.given_model:
-            self.open_model_file(choice.reference, self.overrides.model)
+            self.open_model_file(choice.reference, self.overrides.model_name)
         if choice.reference in self.broken_models or "<<" in choice.reference:
             return None
         try:
@@ -534,12 +540,20 @@ def load_judges(
     return judges
 
 
-def load_plan(path: str | Path | Mapping[str, object], overrides: Overrides | None = None) -> Loaded[Plan]:
-    """Return what a run file, a folder with `run.yaml`, a task file or a ready-made task is to do."""
+def load_plan(
+    path: Task | str | Path | Mapping[str, object], overrides: Overrides | None = None
+) -> Loaded[Plan]:
+    """Return what a run file, a folder with `run.yaml`, a task file, a Task or a ready-made task is to do."""
     overrides, problems = overrides or Overrides(), Problems()
     plan = None
     try:
-        if (ready := find_ready_made(path)) is not None:
+        if isinstance(path, Task):
+            known = Definitions.open(Path(path.file or "").parent, overrides, problems)
+            known.given_task = path
+            known.open_given_dataset()
+            given = given_by_caller(overrides.config)
+            plan = _plan_alone(PlannedTask.alone(path.key, path.places, given), known)
+        elif (ready := find_ready_made(path)) is not None:
             known, found = Definitions.open(Path(), overrides, problems), load_ready_made(ready)
             given = known.adopt(found, given_by_caller(overrides.config))
             known.open_given_dataset()
@@ -832,7 +846,7 @@ def _specify(stated: Sequence[PlannedTask], known: Definitions) -> list[Specific
                 what = f"names the task specification `{other}`, which is not defined"
                 place = config.places.get(name, one.entry.place)
                 known.problems.add("E113", f"config value `{name}` {what}", place, hint)
-        task = build_task(one.node, config, known.problems)
+        task = known.given_task or build_task(one.node, config, known.problems)
         if task is not None:
             known.check_named(config)
         built.append(None if task is None else _specify_one(task, one, key, known))

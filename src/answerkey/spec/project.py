@@ -13,8 +13,9 @@ from os import environ
 from pathlib import Path
 from typing import Generic, Literal, Self, TypeVar
 
+from answerkey.datasets.sources import Source
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
-from answerkey.models.config import SECRET_NAME, Origin, Secret
+from answerkey.models.config import SECRET_NAME, ModelConfig, Origin, Secret
 from answerkey.spec import nodes
 from answerkey.spec.nodes import Broken, Node, Problems
 from answerkey.spec.nodes import Path as Way
@@ -50,8 +51,8 @@ class Overrides:
     """
 
     config: Mapping[str, object] = field(default_factory=dict)
-    model: str | None = None
-    dataset: str | Path | None = None
+    model: str | ModelConfig | None = None
+    dataset: str | Path | Source | None = None
     completions: str | Path | None = None
     completion_column: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -70,6 +71,11 @@ class Overrides:
     def states_gates(self) -> bool:
         """Whether the caller says anything of gates."""
         return any(getattr(self, name) is not None for name in GATES)
+
+    @property
+    def model_name(self) -> str | None:
+        """How the model is called; one that is no name has its own."""
+        return self.model.name if isinstance(self.model, ModelConfig) else self.model
 
     @property
     def brings_completions(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from answerkey.datasets import sources
@@ -17,9 +17,6 @@ from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path
 from answerkey.spec.shapes import DatasetFields, carry_over
 from answerkey.spec.validation import Fields, Part, fields_of, report_template, try_build, validate_node
 from answerkey.templates import DATASET_NAMES, RowFilter, Template, TemplateStopped
-
-if TYPE_CHECKING:
-    from answerkey.datasets.dataset import Dataset
 
 SOURCE = Part("source", SOURCES)
 #: Filters with a `value` beside their expression.
@@ -52,11 +49,6 @@ class DatasetSpec:
         else:
             source = sources.LocalSource(file_path=str(real))
         return cls(key=name_dataset(path), source=source)
-
-    @classmethod
-    def of_samples(cls, dataset: Dataset) -> DatasetSpec:
-        """Return the specification of a dataset that is in memory only; its rows are not repeated here."""
-        return cls(key=dataset.name, source=sources.InlineSource(rows=()))
 
     def locate(self, error: AnswerkeyError) -> AnswerkeyError:
         """Return an error of reading the rows, placed in the dataset's file where that is at fault."""

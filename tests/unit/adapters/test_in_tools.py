@@ -20,7 +20,7 @@ import pytest
 from hatchling.build import build_wheel
 
 import answerkey as ak
-from answerkey.importers import ImportOptions, import_log
+from answerkey.importers import import_log
 from answerkey.reader import read
 from answerkey.testing import TestServer
 
@@ -226,7 +226,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_tool: Callable[...
 
 def compare(log: Path, score: str) -> pl.DataFrame:
     """Import a log, score it here, hold each verdict of the tool against ours, and return the rows."""
-    imported = import_log("auto", log, out=log.with_name("imported"), options=ImportOptions(score=score))
+    imported = import_log("auto", log, out=log.with_name("imported"), score=score)
     assert (imported.samples, imported.description.score) == (len(ROWS), score)
     (task,) = ak.run(imported.folder, out=log.with_name("run")).tasks.values()
     asked = pl.read_parquet(imported.folder / "dataset.parquet")
@@ -271,8 +271,7 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     tool("inspect", "-m", "inspect_ai", "score", log, *words, **told)
     rows = compare(tmp_path / "again.eval", "stated_answer")
     assert rows["their_answer"].to_list() == rows["predicted_choice"].to_list()
-    options = ImportOptions(score="choice")
-    own = import_log("auto", tmp_path / "again.eval", out=tmp_path / "own", options=options)
+    own = import_log("auto", tmp_path / "again.eval", out=tmp_path / "own", score="choice")
     assert own.their_mean is not None
     assert own.their_mean < sum(rows["their_score"]) / len(ROWS)
 

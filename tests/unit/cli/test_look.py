@@ -108,7 +108,7 @@ def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
     assert call("explain", "both", "1").out.count("Sample 000001 in task ") == 2
     assert call("explain", "both", "1", "--task", "other").out.count("Sample 000001 in task ") == 1
     assert "error[E504]: the run has no task `othr`" in call("explain", "both", "1", "--task", "othr").err
-    assert "error[E119]: the run has 2 tasks" in call("export", "both").err
+    assert "error[E504]: the run has 2 tasks" in call("export", "both").err
     assert len(call("export", "both", "--task", "other").out.splitlines()) == 4
 
 

@@ -173,7 +173,7 @@ def test_messages_are_read() -> None:
 
 def test_cells_that_are_no_completions_are_reported_together() -> None:
     """Booleans, lists of texts, other objects and numbers that are none give E209 with their places."""
-    cells: list[object] = [True, ["A"], {"x": 1}, "fine", float("nan")]
+    cells: list[object] = [True, ["A"], {"x": 1}, "fine", float("inf")]
     with pytest.raises(AnswerkeyError) as caught:
         load([{"completion": cell} for cell in cells], "abcde")
     places = re.findall(r"E209.*\n  --> answers.jsonl:(\d)", str(caught.value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from datetime import date
 from pathlib import Path
 
@@ -12,19 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import answerkey as ak
-from answerkey.errors import RunError, SpecError
 from answerkey.evaluate import prepare, rerun
 from answerkey.exporters import (
     FORMS,
     PARQUET,
     describe_verdict,
-    export_rows,
+    export,
     guard_column,
-    pick_task,
     to_json,
 )
 from answerkey.reports import explain, view
-from answerkey.reports.explain import explain_sample
 from answerkey.runs import Run
 
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
@@ -59,14 +55,6 @@ def test_values_stored_as_json_text_are_decoded() -> None:
 def test_json_is_always_valid(content: object, text: str) -> None:
     """Numbers that JSON lacks become null, dates their text, every script stays."""
     assert to_json(content) == text
-
-
-def test_a_run_without_that_task() -> None:
-    """The task must be named when there is not exactly one."""
-    with pytest.raises(SpecError, match="the run has 0 tasks"):
-        pick_task(Run({"status": "complete"}, {}), None)
-    with pytest.raises(RunError, match="the run has no task `x`"):
-        pick_task(Run({"status": "complete"}, {}), "x")
 
 
 # ── CSV that people open in a spreadsheet ─────────────────────────────────────────────────────────────────
@@ -146,7 +134,7 @@ def test_an_export_does_not_depend_on_how_much_is_read_at_once(
     for count in (1000, 4):
         monkeypatch.setattr(rerun, "READ_TOGETHER", count)
         file = tmp_path / f"{count}.{form}"
-        found = export_rows(run, form, task_key=None, file=str(file), stream=io.StringIO())
+        found = export(run, form, file)
         assert found.rows + found.left_out == 50
         written.append(pl.read_parquet(file).to_dicts() if form == PARQUET else file.read_text())
     assert written[0] == written[1]
@@ -156,13 +144,13 @@ def test_a_sample_is_found_in_any_part(run: Run, monkeypatch: pytest.MonkeyPatch
     """`explain` reads the part that has the sample, and shows its own row, completion and verdict."""
     monkeypatch.setattr(explain, "READ_IDS", 5)
     for place in (0, 6, 7, 23, 49):
-        (found,) = explain_sample(run, f"s{place}")
+        (found,) = ak.explain(run, f"s{place}").samples
         assert found["sample"]["sample_id"] == f"s{place}"
         assert found["completion"] == "ABX"[place % 3]
         (score,) = found["scores"].values()
         assert score["metadata"]["ground_truth_choice"] == "AB"[place % 2]
     with pytest.raises(ak.RunError, match="there is no sample `s50`"):
-        explain_sample(run, "s50")
+        ak.explain(run, "s50")
 
 
 def test_failed_samples_of_all_parts_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from answerkey.errors import AnswerkeyError
-from answerkey.importers import Imported, ImportOptions, import_log
+from answerkey.importers import Imported, import_log
 
 STORED, DEFLATED, ZSTANDARD = 0, 8, 93
 Files = Mapping[str, object] | Iterable[tuple[str, object]]
@@ -94,9 +94,7 @@ class Desk:
         """Import a log into a new folder of the desk."""
         self._imports += 1
         self.out = out or self.folder / f"out-{self._imports}"
-        return import_log(
-            kind, path, out=self.out, options=ImportOptions(**options), allow_failed=allow_failed
-        )
+        return import_log(kind, path, out=self.out, allow_failed=allow_failed, **options)
 
     def refuse(self, message: str, path: Path, kind: str = "auto", **options: Any) -> AnswerkeyError:  # noqa: ANN401 - as above
         """Return the error of a log that cannot be imported; nothing is written."""

@@ -12,7 +12,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import Problems
-from answerkey.exporters import export_rows
+from answerkey.exporters import export
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -348,7 +348,7 @@ def run(desk: Desk, tmp_path: Path) -> ak.Run:
 def test_an_export_has_a_row_for_each_verdict(run: ak.Run) -> None:
     """What was not scored has none, is left out, and is counted."""
     out = io.StringIO()
-    found = export_rows(run, "every_eval_ever", task_key=None, file=None, stream=out)
+    found = export(run, "every_eval_ever", stream=out)
     assert (found.rows, found.left_out) == (3, 1)
     rows = [json.loads(line) for line in out.getvalue().splitlines()]
     assert rows[0]["input"] == {"raw": "one", "formatted": None, "reference": ["A"], "choices": ["x", "y"]}
@@ -362,7 +362,7 @@ def test_an_export_has_a_row_for_each_verdict(run: ak.Run) -> None:
 def test_an_export_imports_again(run: ak.Run, desk: Desk) -> None:
     """Labels, options, truths, texts, statuses and verdicts are the same."""
     out = desk.folder / "rows-out.jsonl"
-    export_rows(run, "every_eval_ever", task_key=None, file=str(out), stream=io.StringIO())
+    export(run, "every_eval_ever", out)
     assert desk.bring(out).kind == "every_eval_ever"
     assert desk.asked("choices", "options", "answer") == [
         *((["A", "B"], ["x", "y"], "A"), (["P", "Q"], ["x", "y"], "Q"), (["A", "B"], ["x", "y"], "B")),

@@ -300,6 +300,70 @@ def test_package_that_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert "the package that adds `acme/…` cannot be loaded" in error.message
 
 
+class PackageOwn:
+    """A package's model that fails as it is told, and remembers how it was asked."""
+
+    is_simulated = True
+    needs = frozenset({"truth"})
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sizes: list[int] = []
+
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
+        """Say the sample's id, unless the name says otherwise."""
+        self.sizes.append(len(questions))
+        if self.name.endswith("broken"):
+            raise RuntimeError("out of memory")
+        said = [Completion(f"{one.sample_id} {one.truth} {one.trial}") for one in questions]
+        return said[:-1] if self.name.endswith("short") else said
+
+
+def open_own(monkeypatch: pytest.MonkeyPatch, name: str, load: Any = PackageOwn) -> Any:  # noqa: ANN401 - a class or a function
+    """Return a package's model, with a ledger of its own."""
+    offer(monkeypatch, f"{__name__}:load")
+    monkeypatch.setattr(EntryPoint, "load", lambda _: load)
+    return open_model(f"acme/{name}")
+
+
+def test_a_packages_model_is_asked_in_batches_which_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 1,000 questions at a time; each sample is its own question; nothing known is asked again."""
+    opened = open_own(monkeypatch, "small")
+    assert (opened.is_simulated, opened.needs) == (True, {"truth"})
+    questions = [Question(f"s{number}", [], truth="B") for number in range(2_300)]
+    said = opened.answer(questions, trial=2)
+    assert opened.model.sizes == [1_000, 1_000, 300]
+    assert [one.text for one in said] == [f"s{number} B 2" for number in range(2_300)]
+    assert {one.source for one in said} == {"live"}
+    assert opened.answer([*questions, Question("new", [], truth="A")], trial=2)[-1].text == "new A 2"
+    assert opened.model.sizes[3:] == [1]
+
+
+def test_what_a_packages_model_raises_is_the_error_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its samples have the text of the exception; once 50 calls have failed, it is not asked any more."""
+    opened = open_own(monkeypatch, "broken")
+    said = opened.answer([Question("1", []), Question("2", [])])
+    assert [(one.status, one.error) for one in said] == [
+        (CompletionStatus.ERROR, "RuntimeError: out of memory")
+    ] * 2
+    with pytest.raises(SolverError, match="the first 60 calls of `acme/broken` all failed"):
+        opened.answer([Question(str(number), []) for number in range(60)])
+
+
+def test_a_packages_model_must_answer_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer completions than questions cannot be put in order: E306."""
+    with pytest.raises(SolverError, match="`acme/short` gave 1 completions for 2 questions") as caught:
+        open_own(monkeypatch, "short").answer([Question("1", []), Question("2", [])])
+    assert caught.value.code == "E306"
+
+
+def test_a_package_may_bring_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the entry point gives for the name may be a function of the messages; it is found by its name."""
+    opened = open_own(monkeypatch, "f", lambda name: lambda messages: f"{name}: {messages[0]['content']}")
+    assert (opened.name, opened.is_function) == ("acme/f", False)
+    assert opened.answer([Question("1", [{"role": "user", "content": "hi"}])])[0].text == "acme/f: hi"
+
+
 def test_missing_parts_are_those_that_only_a_scorer_knows() -> None:
     """Without a scorer's knowledge a baseline lacks choices, the simulator also the truth."""
     assert missing_parts(open_model("builtin/overlap"), None) == {"choices"}

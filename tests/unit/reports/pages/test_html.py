@@ -22,10 +22,10 @@ from answerkey.reports.html import (
     build_page,
     describe_comparison,
     list_compared,
+    report,
     select_rows,
     write_content,
     write_json,
-    write_report,
 )
 from answerkey.runs import Run, load_run
 
@@ -36,9 +36,9 @@ BLOCK = re.compile(
 )
 
 
-def report_on(runs: Sequence[Run], path: Path, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of write_report
+def report_on(runs: Sequence[Run], path: Path, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - of report
     """Write a report; return its blocks by their ids, unpacked."""
-    write_report(runs, path, **options)
+    report(runs, path, **options)
     found = {}
     for name, packed, text in BLOCK.findall(path.read_text(encoding="utf-8")):
         found[name] = json.loads(gzip.decompress(base64.b64decode(text)) if packed else text)
@@ -107,11 +107,11 @@ def test_a_report_says_what_the_viewer_says(
 def test_a_large_run_is_embedded_in_part_and_says_so(make_run: MakeRun, tmp_path: Path) -> None:
     """The sentence is in the overview; positions are those of the run."""
     run, path, heard = make_run(rows=list_rows(20)), tmp_path / "x.html", list[tuple[str, int, int]]()
-    report = write_report([run], path, most=40, progress=lambda *words: heard.append(words))
+    written = report([run], path, max_samples=40, progress=lambda *words: heard.append(words))
     size = path.stat().st_size
-    assert report == {"file": str(path), "bytes": size, "runs": 1, "rows": 100, "embedded": 40}
+    assert written == {"file": str(path), "bytes": size, "runs": 1, "rows": 100, "embedded": 40}
     assert heard[-1] == ("writing", 40, 40)
-    blocks = report_on([run], path, most=40)
+    blocks = report_on([run], path, max_samples=40)
     about = blocks["ak-overview"]["runs"][0]["tasks"][0]["rows"]
     assert (about["count"], about["embedded"]) == (100, 40)
     assert about["sentence"].startswith("This file holds 40 of 100 samples: ")
@@ -122,7 +122,7 @@ def test_a_large_run_is_embedded_in_part_and_says_so(make_run: MakeRun, tmp_path
 
 def test_a_report_without_samples(small: Run, tmp_path: Path) -> None:
     """No text of the dataset is in it; a run of which no task is finished has no rows at all."""
-    blocks = report_on([small], tmp_path / "x.html", most=0)
+    blocks = report_on([small], tmp_path / "x.html", max_samples=0)
     assert blocks["ak-rows-0-0"]["p"] == []
     assert "Two plus two" not in (tmp_path / "x.html").read_text(encoding="utf-8")
     blocks = report_on([replace(small, tasks={})], tmp_path / "x.html")
@@ -181,7 +181,7 @@ def test_a_file_that_cannot_be_written_is_an_error(small: Run, tmp_path: Path) -
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "folder", tmp_path / "nowhere" / "x.html"):
         with pytest.raises(RunError) as caught:
-            write_report([small], path)
+            report([small], path)
         assert caught.value.code == "E502"
     assert not (tmp_path / "nowhere").exists()
 

@@ -1,0 +1,177 @@
+"""Laws of tables in memory: any library gives the same rows, or an error that says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from answerkey.datasets.tables import load_rows
+from answerkey.errors import DataError
+
+ROWS: list[dict[str, object]] = [
+    {"question": "Which?", "options": ["x", "y"], "number": 1, "share": 1.5, "answer": "01"},
+    {"question": "Wer?", "options": ["u", "v"], "number": 2, "share": 2.0, "answer": ""},
+]
+COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+
+
+def make_pandas() -> Any:  # noqa: ANN401 - pandas is not typed
+    """Return the rows as pandas has them."""
+    return pd.DataFrame(ROWS)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: ROWS, id="list of dicts"),
+        pytest.param(lambda: tuple(ROWS), id="tuple of dicts"),
+        pytest.param(lambda: (row for row in ROWS), id="generator of dicts"),
+        pytest.param(lambda: COLUMNS, id="mapping of columns"),
+        pytest.param(lambda: pl.DataFrame(ROWS), id="Polars"),
+        pytest.param(lambda: pl.DataFrame(ROWS).lazy(), id="LazyFrame"),
+        pytest.param(lambda: pl.DataFrame(ROWS).to_dict(), id="mapping of Polars series"),
+        pytest.param(make_pandas, id="pandas"),
+        pytest.param(lambda: make_pandas().astype(object), id="pandas objects"),
+        pytest.param(lambda: make_pandas().convert_dtypes(), id="pandas nullable"),
+        pytest.param(lambda: make_pandas().convert_dtypes(dtype_backend="pyarrow"), id="pandas by Arrow"),
+        pytest.param(lambda: pd.concat([make_pandas(), make_pandas()]).iloc[2:], id="pandas, rows chosen"),
+        pytest.param(lambda: make_pandas().set_index("question"), id="pandas with a named index"),
+        pytest.param(lambda: make_pandas().to_dict("records"), id="pandas records"),
+        pytest.param(lambda: dict(make_pandas().items()), id="mapping of pandas series"),
+        pytest.param(lambda: {name: np.array(cells) for name, cells in COLUMNS.items()}, id="NumPy columns"),
+        pytest.param(lambda: pa.Table.from_pylist(ROWS), id="Arrow table"),
+        pytest.param(lambda: pa.RecordBatch.from_pylist(ROWS), id="Arrow batch"),
+        pytest.param(lambda: pa.Table.from_pylist(ROWS).to_reader(), id="Arrow reader"),
+        pytest.param(
+            lambda: dict(zip(COLUMNS, pa.Table.from_pylist(ROWS).columns, strict=True)), id="arrays"
+        ),
+        pytest.param(lambda: datasets.Dataset.from_list(ROWS), id="datasets"),
+        pytest.param(lambda: datasets.Dataset.from_list(ROWS[::-1]).select([1, 0]), id="datasets, chosen"),
+        pytest.param(lambda: datasets.Dataset.from_list(ROWS).to_iterable_dataset(), id="iterable dataset"),
+    ],
+)
+def test_every_library_gives_the_same_rows(make: Callable[[], Any]) -> None:
+    """Text stays text, numbers stay what they are, and the digest is that of the rows."""
+    table = load_rows(make(), name="samples")
+    assert [dict(row) for row in table.samples.rows()] == ROWS
+    assert table.digest == load_rows(ROWS, name="samples").digest
+
+
+def test_what_pandas_has_for_nothing_is_null() -> None:
+    """NaN, NaT and NA are null; what is mixed stays apart, and no dict gains a key of another one."""
+    frame = pd.DataFrame(
+        {
+            "text": ["a", np.nan, None],
+            "float": [1.5, np.nan, 2],
+            "whole": pd.array([1, None, 3], dtype="Int64"),
+            "mixed": [1, 1.5, "x"],
+            "dict": [{"a": 1}, {"b": 2}, np.nan],
+            "time": pd.to_datetime(["2020-01-01", None, "2020-01-03"]),
+            "category": pd.Categorical(["u", None, "v"]),
+            "list": [np.array(["x"]), np.array([]), None],
+        }
+    )
+    columns = {
+        "text": ["a", None, None],
+        "float": [1.5, None, 2.0],
+        "whole": [1, None, 3],
+        "mixed": [1, 1.5, "x"],
+        "dict": [{"a": 1}, {"b": 2}, None],
+        "time": ["2020-01-01T00:00:00", None, "2020-01-03T00:00:00"],
+        "category": ["u", None, "v"],
+        "list": [["x"], [], None],
+    }
+    assert {name: load_rows(frame, name="x").samples.values(name) for name in columns} == columns
+    records = load_rows(frame.drop(columns="float").to_dict("records"), name="x").samples
+    assert {name: records.values(name) for name in records.columns} == {
+        name: cells for name, cells in columns.items() if name != "float"
+    }
+
+
+def test_nan_is_null_among_other_values_and_a_number_among_numbers() -> None:
+    """In rows of one's own, a column of numbers may hold NaN; beside texts it is how pandas writes null."""
+    rows = [{"text": "a", "number": 1.5}, {"text": float("nan"), "number": float("nan")}]
+    samples = load_rows(rows, name="rows").samples
+    assert samples.values("text") == ["a", None]
+    assert samples.frame["number"].is_nan().to_list() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(["B", None], id="list"),
+        pytest.param((text for text in ["B", None]), id="generator"),
+        pytest.param(pl.Series(["B", None]), id="Polars"),
+        pytest.param(pd.Series(["B", None]), id="pandas"),
+        pytest.param(pd.Series(["B", np.nan], dtype=object), id="pandas objects"),
+        pytest.param(np.array(["B", None], dtype=object), id="NumPy"),
+        pytest.param(pa.array(["B", None]), id="array"),
+        pytest.param(pa.chunked_array([["B"], [None]]), id="chunked array"),
+        pytest.param([{"completion": "B"}, {"completion": None}], id="rows"),
+        pytest.param({"completion": ["B", None]}, id="columns"),
+        pytest.param(pd.DataFrame({"completion": ["B", None]}), id="frame"),
+        pytest.param(pa.table({"completion": ["B", None]}), id="table"),
+        pytest.param(datasets.Dataset.from_dict({"completion": ["B", None]}), id="dataset"),
+    ],
+)
+def test_a_column_may_be_given_by_itself(given: Any) -> None:  # noqa: ANN401 - of any library
+    """Where one column will do, texts are taken for it, and a table is a table."""
+    found = load_rows(given, name="completions", lone="completion").samples
+    assert found.frame.to_dict(as_series=False) == {"completion": ["B", None]}
+
+
+TWICE = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+UNION = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1]), pa.array(["b"])])
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        (3, "E202", "`samples` is a value of type int, not a table"),
+        (None, "E202", "`samples` is a value of type NoneType, not a table"),
+        ("questions", "E202", "`samples` is a value of type str, not a table"),
+        (["a", "b"], "E202", "`samples`: row 1 is a value of type str, not a mapping"),
+        ([{"a": 1}, [1]], "E202", "`samples`: row 2 is a value of type list, not a mapping"),
+        ({"question": "Which?"}, "E202", "column `question` is a value of type str, not a list of cells"),
+        ({"a": np.array(3)}, "E202", "column `a` is a value of type ndarray, not a list of cells"),
+        ({"a": {1, 2}}, "E202", "column `a` is a value of type set, not a list of cells"),
+        (make_pandas().to_dict(), "E202", "column `question` is a value of type dict, not a list"),
+        ({"a": [1], "b": [1, 2]}, "E202", "the columns differ in their number of cells: `a` 1, `b` 2"),
+        (pd.DataFrame([[1]]), "E202", "the column name 0 is not text"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "E212", "column `a` appears twice"),
+        (TWICE, "E212", r"column appears more than once; names must be unique: \[.a.\]"),
+        (pd.DataFrame({"": [1]}), "E202", "column 1 has no name"),
+        (pd.DataFrame({"a": pd.interval_range(0, 2)}), "E202", "the column holds a value of type Interval"),
+        ([{"a": object()}], "E202", "the column holds a value of type object"),
+        (pa.table({"a": UNION}), "E202", "`samples` cannot be read as a table: .*Union"),
+        (
+            datasets.DatasetDict({"test": datasets.Dataset.from_list(ROWS)}),
+            "E202",
+            "column `test` is a value",
+        ),
+        ([], "E210", "`samples` has no rows"),
+        ({}, "E210", "`samples` has no rows"),
+        (pd.DataFrame({"a": []}), "E210", "`samples` has no rows"),
+        ([{}], "E210", "`samples` has no rows"),
+        ([{"a": "\ud800"}], "E203", "holds half of a surrogate pair"),
+    ],
+)
+def test_what_is_no_table_is_told(given: Any, code: str, message: str) -> None:  # noqa: ANN401 - anything at all
+    """What it is, which part of it is meant, and, where it is not plain, what to give instead."""
+    with pytest.raises(DataError, match=message) as caught:
+        load_rows(given, name="samples")
+    assert caught.value.code == code
+
+
+def test_columns_may_be_called_like_methods() -> None:
+    """A frame whose columns have the names that tables are told by is a frame like any other."""
+    names = ("type", "dtype", "filters", "read", "column_names", "with_format", "num_rows", "tolist", "*")
+    frame = pd.DataFrame({name: ["A"] for name in names})
+    assert [dict(row) for row in load_rows(frame, name="x").samples.rows()] == [dict.fromkeys(names, "A")]

@@ -1,0 +1,366 @@
+"""Laws of models that are Python functions: asked, bounded, journalled and stopped like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey.models.config import Secret
+
+TASK = ak.mcqa(
+    question="{{ sample.question }}", options="{{ sample.options }}", truth="{{ sample.answer }}", key="quiz"
+)
+Messages = list[dict[str, Any]]
+
+
+def make_rows(count: int) -> list[dict[str, Any]]:
+    """Return questions that differ, of which every other one has the answer A."""
+    return [
+        {"question": f"Question {number}?", "options": ["x", "y"], "answer": "AB"[number % 2]}
+        for number in range(count)
+    ]
+
+
+class Asked:
+    """A function that remembers what it was asked, and how many calls were under way at once."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.questions: list[str] = []
+        self.most = self.now = 0
+        self.threads: set[str] = set()
+        self.seconds = seconds
+        self._lock = threading.Lock()
+
+    def enter(self, messages: Messages) -> None:
+        """Note that a call begins."""
+        with self._lock:
+            self.questions.append(messages[0]["content"].partition("\n")[0])
+            self.threads.add(threading.current_thread().name)
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    def say(self, messages: Messages) -> str:
+        """Answer A, after a while."""
+        self.enter(messages)
+        threading.Event().wait(self.seconds)
+        with self._lock:
+            self.now -= 1
+        return "A"
+
+    async def say_later(self, messages: Messages) -> str:
+        """Answer A, and let others be asked meanwhile."""
+        self.enter(messages)
+        await asyncio.sleep(self.seconds)
+        self.now -= 1
+        return "A"
+
+
+def read_calls(run: ak.Run) -> Any:  # noqa: ANN401 - as `run.json` has it
+    """Return what `run.json` says of the calls."""
+    return run.manifest["tasks"][0]["calls"]["solve"]
+
+
+def test_a_function_is_asked_and_named_in_the_run(tmp_path: Path) -> None:
+    """It gets the messages, is called here and one at a time, and its name stands in the run as the model."""
+    asked = Asked()
+
+    def ask(messages: Messages) -> str:
+        assert messages == [{"role": "user", "content": messages[0]["content"]}]
+        messages.clear()  # what it does to them is its own affair
+        messages.append({"content": "Question 0?"})
+        return asked.say(messages)
+
+    run = ak.run(TASK, dataset=make_rows(6), model=ask, out=tmp_path / "run")
+    entry = run.manifest["tasks"][0]
+    assert (run.status, run.metrics["Accuracy"].value) == ("complete", 0.5)
+    assert (entry["model"]["name"], entry["model"]["is_function"]) == ("ask", True)
+    assert (asked.most, asked.threads) == (1, {threading.current_thread().name})
+    assert read_calls(run)["asked"] == 6
+    prompts = run.tasks["quiz"].completions["prompt"]
+    assert prompts[5].startswith('[{"role": "user", "content": "Question 5?')
+    assert run.tasks["quiz"].completions["source"].unique().to_list() == ["live"]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: functools.partial(Asked().say), "Asked.say"),
+        (lambda: lambda _: "A", "lambda"),
+        (type("Client", (), {"__call__": lambda _self, _messages: "A"}), "Client"),
+    ],
+)
+def test_anything_that_can_be_called_has_a_name(make: Any, name: str) -> None:  # noqa: ANN401 - a callable
+    """Methods, partial functions, lambdas and objects."""
+    run = ak.score(TASK, make_rows(2), model=make())
+    assert run.manifest["tasks"][0]["model"]["name"] == name
+
+
+@pytest.mark.parametrize(("limit", "most"), [(None, 1), (4, 4)])
+def test_a_plain_function_has_one_call_under_way_unless_more_are_allowed(
+    limit: int | None, most: int
+) -> None:
+    """With `max_concurrent`, threads call it."""
+    asked = Asked(0.002)
+    run = ak.score(TASK, make_rows(40), model=asked.say, max_concurrent=limit)
+    assert (run.metrics["Accuracy"].value, asked.most) == (0.5, most)
+
+
+@pytest.mark.parametrize(("limit", "most"), [(None, 64), (5, 5)])
+def test_an_async_function_has_many_calls_under_way(limit: int | None, most: int) -> None:
+    """As many as an endpoint is sent, or as `max_concurrent` says; results keep their order."""
+    asked = Asked(0.02)
+    run = ak.score(TASK, make_rows(130), model=asked.say_later, max_concurrent=limit)
+    assert (run.metrics["Accuracy"].value, asked.most) == (0.5, most)
+    assert len(set(asked.questions)) == 130
+
+
+def test_what_a_function_may_give() -> None:
+    """A text, a message, a whole chat completion, or the object of a provider's library; None is no text."""
+    completion = {
+        "choices": [{"message": {"role": "assistant", "content": "B"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 1},
+    }
+    replies = [
+        "A",
+        {"role": "assistant", "content": "B"},
+        SimpleNamespace(model_dump=lambda: completion),
+        None,
+        7.5,
+    ]
+    given = iter([*replies, object()])
+    run = ak.score(TASK, make_rows(6), model=lambda _: next(given))
+    frame = run.to_frame()
+    assert frame["completion"].to_list() == ["A", "B", "B", None, "7.5", None]
+    assert frame["completion_status"].to_list() == ["OK", "OK", "OK", "NO_TEXT", "OK", "ERROR"]
+    assert frame["completion_error"][5] == "`lambda` gives neither a text nor a message: object"
+
+
+def fail_on_three(messages: Messages) -> str:
+    """Fail on one question."""
+    if messages[0]["content"].startswith("Question 3?"):
+        raise ValueError("no luck")
+    return "A"
+
+
+async def fail_later(messages: Messages) -> str:
+    """Fail on one question, and be cancelled on another."""
+    if messages[0]["content"].startswith("Question 5?"):
+        raise asyncio.CancelledError
+    return fail_on_three(messages)
+
+
+@pytest.mark.parametrize(
+    ("model", "limit", "wrong"),
+    [
+        (fail_on_three, None, {3: "ValueError: no luck"}),
+        (fail_on_three, 3, {3: "ValueError: no luck"}),
+        (fail_later, None, {3: "ValueError: no luck", 5: "CancelledError"}),
+    ],
+)
+def test_what_a_function_raises_is_the_error_of_that_sample(
+    model: Any,  # noqa: ANN401 - a function
+    limit: int | None,
+    wrong: dict[int, str],
+) -> None:
+    """The run is incomplete, the other samples are scored, and the text of the exception is kept."""
+    run = ak.score(TASK, make_rows(8), model=model, max_concurrent=limit)
+    failed = run.to_frame().with_row_index().filter(pl.col("completion_status") == "ERROR")
+    assert dict(failed.select("index", "completion_error").iter_rows()) == wrong
+    assert (run.status, run.tasks["quiz"].counts["errors"]) == ("incomplete", len(wrong))
+
+
+def test_a_function_that_always_fails_is_not_asked_on_and_on(tmp_path: Path) -> None:
+    """When the first 50 calls have failed, the run ends; it can go on."""
+    asked = Asked()
+
+    def ask(messages: Messages) -> str:
+        asked.enter(messages)
+        raise RuntimeError("no memory")
+
+    with pytest.raises(
+        ak.SolverError, match=r"E306.*the first 50 calls of `ask` all failed; RuntimeError: no mem"
+    ):
+        ak.run(TASK, dataset=make_rows(200), model=ask, out=tmp_path / "run")
+    assert (ak.load_run(tmp_path / "run").status, len(asked.questions)) == ("incomplete", 50)
+
+
+def test_secrets_in_what_is_raised_are_hidden() -> None:
+    """A key that answerkey knows is not in the run, whoever says it."""
+    Secret("sk-canary-0123456789")
+
+    def ask(_: Messages) -> str:
+        raise RuntimeError("401 for sk-canary-0123456789")
+
+    run = ak.score(TASK, make_rows(1), model=ask)
+    assert run.to_frame()["completion_error"].to_list() == ["RuntimeError: 401 for ***"]
+
+
+@pytest.mark.parametrize("kind", ["say", "say_later"])
+def test_a_run_that_stopped_goes_on_and_asks_nothing_twice(tmp_path: Path, kind: str) -> None:
+    """The function is given again; what the journal knows is not asked, and nothing comes from the cache."""
+    first, second = Asked(), Asked()
+    with pytest.raises(ak.SolverError, match="stopped at the limit of 23 calls"):
+        ak.run(TASK, dataset=make_rows(60), model=getattr(first, kind), out=tmp_path / "run", max_calls=23)
+    assert len(first.questions) == 23
+    run = ak.resume(tmp_path / "run", model=getattr(second, kind))
+    assert (run.status, run.metrics["Accuracy"].value) == ("complete", 0.5)
+    assert sorted(first.questions + second.questions) == sorted(f"Question {n}?" for n in range(60))
+    third = Asked()
+    ak.run(TASK, dataset=make_rows(60), model=getattr(third, kind), out=tmp_path / "again")
+    assert len(third.questions) == 60
+
+
+def test_failed_calls_are_made_again(tmp_path: Path) -> None:
+    """A function that was mended under the same name finishes the run; only the errors are asked again."""
+    ak.run(TASK, dataset=make_rows(8), model=fail_on_three, out=tmp_path / "run")
+    asked = Asked()
+
+    def mended(messages: Messages) -> str:
+        return asked.say(messages)
+
+    mended.__qualname__ = "fail_on_three"
+    run = ak.resume(tmp_path / "run", model=mended)
+    assert (run.status, asked.questions) == ("complete", ["Question 3?"])
+
+
+def test_a_run_goes_on_with_the_function_it_was_started_with(tmp_path: Path, call: Any) -> None:  # noqa: ANN401 - the command line
+    """Without it, with another, and on the command line: E507, which says what to do."""
+    ak.run(TASK, dataset=make_rows(8), model=fail_on_three, out=tmp_path / "run")
+    hint = r"give the same function again: `ak.resume\(run, model=FUNCTION\)`"
+    with pytest.raises(ak.RunError, match=f"its model is the Python function `fail_on_three`(.|\n)*{hint}"):
+        ak.resume(tmp_path / "run")
+    with pytest.raises(ak.RunError, match="its model `fail_on_three` is not the same any more"):
+        ak.resume(tmp_path / "run", model=Asked().say)
+    called = call("resume", tmp_path / "run")
+    assert (called.code, "E507" in called.err, "Python function" in called.err) == (2, True, True)
+    ak.run(
+        TASK, dataset=make_rows(3), model="builtin/constant?choice=Z", out=tmp_path / "other", allow_failed=3
+    )
+    with pytest.raises(ak.SpecError, match="`model` cannot be chosen"):
+        ak.resume(tmp_path / "run", model="builtin/random")
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("say", None), ("say", 3), ("say_later", 3)])
+def test_an_interrupt_ends_the_run_in_order(tmp_path: Path, kind: str, limit: int | None) -> None:
+    """Ctrl-C: what was answered is in the journal, the run says that it was interrupted, and it can go on."""
+    asked = Asked(0.01)
+    say: Any = getattr(asked, kind)
+
+    def strike() -> None:
+        while len(asked.questions) < 20:
+            threading.Event().wait(0.005)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread = threading.Thread(target=strike)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            ak.run(TASK, dataset=make_rows(2_000), model=say, out=tmp_path / "run", max_concurrent=limit)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    stopped = ak.load_run(tmp_path / "run")
+    assert (stopped.status, stopped.manifest["stopped"]["message"]) == ("incomplete", "interrupted")
+    known, begun = read_calls(stopped)["calls"], len(asked.questions)
+    assert begun - 1 <= known <= begun < 2_000
+    asked.questions.clear()
+    asked.seconds = 0
+    assert ak.resume(tmp_path / "run", model=say, max_concurrent=limit and 64).status == "complete"
+    assert len(asked.questions) == 2_000 - known
+
+
+def test_limits_that_need_an_endpoint_are_refused() -> None:
+    """A batch cannot be handed in to a function, and nobody knows what it costs."""
+    with pytest.raises(ak.SpecError, match=r"`batch` cannot be used with `Asked\.say`"):
+        ak.score(TASK, make_rows(2), model=Asked().say, batch=True)
+    with pytest.raises(ak.SpecError, match=r"`max_cost` cannot hold: what `Asked\.say` costs is not known"):
+        ak.score(TASK, make_rows(2), model=Asked().say, max_cost=1.0)
+    with pytest.raises(ak.SpecError, match="`max_concurrent` is 0; it must be at least 1"):
+        ak.score(TASK, make_rows(2), model=Asked().say, max_concurrent=0)
+    with pytest.raises(TypeError, match="`model` is a int: give a name, or a function"):
+        ak.score(TASK, make_rows(2), model=3)  # type: ignore[arg-type]  # what is tested
+
+
+def test_a_dry_run_asks_nothing_and_knows_no_price() -> None:
+    """The prompts are counted; a function may cost anything."""
+    asked = Asked()
+    planned = ak.plan_calls(TASK, dataset=make_rows(3), model=asked.say).tasks[0]
+    assert (planned.model, planned.calls, planned.cost, asked.questions) == ("Asked.say", 3, None, [])
+
+
+def test_a_run_may_be_started_inside_a_running_loop(tmp_path: Path) -> None:
+    """A notebook has a loop; `run` waits in it, and an async function has a loop of its own meanwhile."""
+    asked = Asked()
+
+    async def cell() -> ak.Run:
+        return ak.run(TASK, dataset=make_rows(6), model=asked.say_later, out=tmp_path / "run")
+
+    assert asyncio.run(cell()).metrics["Accuracy"].value == 0.5
+    assert asked.threads == {"answerkey-Asked.say_later"}
+
+
+def test_arun_leaves_the_loop_free_and_calls_the_function_in_it(tmp_path: Path) -> None:
+    """So a client that belongs to the loop can be used, and other tasks go on."""
+    asked, ticks = Asked(0.01), 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    async def cell() -> ak.Run:
+        other = asyncio.create_task(tick())
+        run = await ak.arun(TASK, dataset=make_rows(6), model=asked.say_later, out=tmp_path / "run")
+        other.cancel()
+        return run
+
+    assert asyncio.run(cell()).metrics["Accuracy"].value == 0.5
+    assert asked.threads == {threading.current_thread().name}
+    assert ticks > 10
+
+
+@pytest.mark.parametrize("kind", ["say", "say_later"])
+def test_cancelling_arun_ends_the_run_in_order(tmp_path: Path, kind: str) -> None:
+    """As Ctrl-C does: what was answered is kept, and the run can go on."""
+    asked = Asked(0.01)
+    say: Any = getattr(asked, kind)
+
+    async def cell() -> None:
+        task = asyncio.create_task(
+            ak.arun(TASK, dataset=make_rows(2_000), model=say, out=tmp_path / "run", max_concurrent=4)
+        )
+        while len(asked.questions) < 20:  # noqa: ASYNC110 - another thread asks
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cell())
+    stopped = ak.load_run(tmp_path / "run")
+    assert (stopped.status, stopped.manifest["stopped"]["message"]) == ("incomplete", "interrupted")
+    known = read_calls(stopped)["calls"]
+    assert len(asked.questions) - 4 <= known < 2_000
+    asked.questions.clear()
+    asked.seconds = 0
+    assert ak.resume(tmp_path / "run", model=say, max_concurrent=64).status == "complete"
+    assert len(asked.questions) == 2_000 - known
+
+
+def test_what_is_wrong_with_a_run_is_raised_where_it_is_awaited(tmp_path: Path) -> None:
+    """Errors and unknown options come out of `arun` as out of `run`."""
+    with pytest.raises(ak.Problems, match="E206"):
+        asyncio.run(ak.arun(TASK, dataset=[{"other": 1}], model=Asked().say, out=tmp_path / "run"))
+    with pytest.raises(TypeError, match="`run` has no option `modle`; did you mean `model`"):
+        asyncio.run(ak.arun(TASK, modle="x"))  # type: ignore[call-arg]  # what is tested

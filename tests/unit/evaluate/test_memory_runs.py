@@ -1,0 +1,247 @@
+"""Laws of runs whose samples are in memory: what can be done with a run folder can be done with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+
+SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
+TASK = {"key": "quiz", "display_name": "Quiz", "description": "q", "definition": {"scorers": [SCORER]}}
+ROWS: list[dict[str, Any]] = [
+    {"question": "one?", "answer": "A", "subject": "art", "mixed": 1, "latency": "own"},
+    {"question": "two?", "answer": "B", "subject": "law", "mixed": "1", "latency": "own"},
+    {"question": "three?", "answer": "B", "subject": "law", "mixed": None, "latency": "own"},
+]
+SAID = ["A", "The answer is B", "C"]
+#: What the default rule gives: right, not read, not read.
+RIGHT = [1.0, 0.0, 0.0]
+
+
+def use_rule(rule: str) -> dict[str, Any]:
+    """Return the task with another rule."""
+    return {**TASK, "definition": {"scorers": [{**SCORER, "extraction": rule}]}}
+
+
+def test_a_frame_has_the_row_the_completion_and_every_verdict() -> None:
+    """In this order; a column that is called like one of ours has `sample.` before its name."""
+    frame = ak.score(TASK, ROWS, SAID).to_frame()
+    assert frame.columns == [
+        *("sample_id", "trial", "question", "answer", "subject", "mixed", "sample.latency"),
+        *("completion", "completion_status", "completion_error", "prompt"),
+        *("prompt_tokens", "completion_tokens", "latency"),
+        *(
+            f"string_equals_mcqa.{name}"
+            for name in (
+                *("status", "reason", "excluded_by", "is_correct", "completion_validity", "validity_reason"),
+                *("predicted_choice", "ground_truth_choice", "choices", "extraction_rule"),
+            )
+        ),
+    ]
+    assert frame["sample_id"].to_list() == ["000001", "000002", "000003"]
+    assert frame["completion"].to_list() == SAID
+    assert frame["mixed"].to_list() == ["1", '"1"', None]
+    assert frame["string_equals_mcqa.is_correct"].to_list() == RIGHT
+
+
+def test_a_frame_of_hostile_names_loses_no_column() -> None:
+    """Whatever columns are called, each is there once."""
+    names = (
+        "completion",
+        "sample.completion",
+        "sample.sample.completion",
+        "string_equals_mcqa.status",
+        "*",
+        "^a$",
+    )
+    row: dict[str, Any] = {**dict.fromkeys(names, "x"), "answer": "A", "sample_id": "s1"}
+    frame = ak.score(TASK, [row], ["A"]).to_frame()
+    assert frame.columns[:9] == [
+        *("sample_id", "trial", "sample.completion", "sample.sample.completion"),
+        *("sample.sample.sample.completion", "sample.string_equals_mcqa.status", "*", "^a$", "answer"),
+    ]
+    assert frame.select(pl.col("sample_id"), pl.col("completion")).row(0) == ("s1", "A")
+
+
+def test_a_frame_has_a_row_for_each_trial_and_scorer_values_of_both() -> None:
+    """Two scorers have columns of their own, and a sample as many rows as it has trials."""
+    second = {**SCORER, "key": "strict", "extraction": "first_character_literal"}
+    task = {**TASK, "definition": {"scorers": [SCORER, second], "trials": {"num_trials": 2}}}
+    said = [{"sample_id": f"{1 + n // 2:06}", "trial": n % 2, "completion": "A"} for n in range(6)]
+    frame = ak.score(task, ROWS, said).to_frame()
+    assert frame["trial"].to_list() == [0, 1] * 3
+    assert frame["strict.is_correct"].to_list() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    assert frame["string_equals_mcqa.is_correct"].to_list() == frame["strict.is_correct"].to_list()
+
+
+def test_a_run_of_several_tasks_has_a_frame_for_each(tmp_path: Path) -> None:
+    """`run.to_frame()` would not know which; each task has its own."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({**row, "completion": "A"}) + "\n" for row in ROWS), encoding="utf-8")
+    tasks = [TASK, {**TASK, "key": "other"}]
+    dataset = {"key": "rows", "display_name": "Rows", "source": {"type": "local", "file_path": str(rows)}}
+    run = ak.run({"datasets": [dataset], "tasks": tasks}, out=tmp_path / "run", allow_outside=True)
+    with pytest.raises(
+        ak.RunError, match=r"has 2 tasks .*`to_frame` is ambiguous(.|\n)*run.tasks\[key\].to_frame"
+    ):
+        run.to_frame()
+    assert run.tasks["other"].to_frame().height == 3
+
+
+def test_a_saved_run_is_the_same_run(tmp_path: Path, call: Any) -> None:  # noqa: ANN401 - the command line
+    """Its numbers, tables and samples are in the folder, and every command reads it."""
+    run = ak.score(TASK, ROWS, SAID)
+    saved = run.save(tmp_path / "run")
+    loaded = ak.load_run(tmp_path / "run")
+    assert saved.path == loaded.path == tmp_path / "run"
+    assert (run.path, loaded.status, loaded.metrics) == (None, "complete", run.metrics)
+    assert loaded.to_frame().equals(run.to_frame())
+    for words in (
+        ("show",),
+        ("audit",),
+        ("export", "--to", "csv"),
+        ("explain", "2"),
+        ("rescore", "--out", "again"),
+    ):
+        given = [*words[:1], str(tmp_path / "run"), *words[1:]]
+        given = [str(tmp_path / one) if one == "again" else one for one in given]
+        called = call(*given)
+        assert (called.code, "error" in called.err) == (0, False), called.err
+    assert "three?" in call("explain", tmp_path / "run", "3").out
+
+
+def test_a_saved_run_can_be_saved_again_and_a_changed_one_not(tmp_path: Path) -> None:
+    """A copy has the same tables; a part that is not what the run wrote is E503, and no copy is left."""
+    first = ak.score(TASK, ROWS, SAID).save(tmp_path / "first")
+    copied = first.save(tmp_path / "copy")
+    assert copied.to_frame().equals(first.to_frame())
+    with pytest.raises(ak.RunError, match=r"E502.*is there already and not empty"):
+        first.save(tmp_path / "copy")
+    part = tmp_path / "first" / "tasks" / "quiz" / "samples" / "part-00000.parquet"
+    content = part.read_bytes()
+    part.write_bytes(content[:9] + bytes([content[9] ^ 255]) + content[10:])
+    with pytest.raises(ak.RunError, match=r"E503.*has changed since the run ended"):
+        ak.load_run(tmp_path / "first").save(tmp_path / "third")
+    assert not (tmp_path / "third").exists()
+
+
+def test_samples_in_a_folder_of_a_stranger_are_read_without_trust(tmp_path: Path) -> None:
+    """What is said to be JSON and is none is E503, whoever wrote the list of files."""
+    ak.score(TASK, ROWS, SAID).save(tmp_path / "run")
+    file = tmp_path / "run" / "tasks" / "quiz" / "task.json"
+    source = json.loads(file.read_text(encoding="utf-8"))
+    for wrong in (["question"], 3, None):
+        source["dataset"]["encoded"] = wrong
+        file.write_text(json.dumps(source), encoding="utf-8")
+        manifest = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+        manifest.pop("files", None)
+        (tmp_path / "run" / "run.json").write_text(
+            json.dumps({**manifest, "status": "running"}), encoding="utf-8"
+        )
+        with pytest.raises(ak.RunError, match=r"E503.*cannot read"):
+            ak.load_run(tmp_path / "run").to_frame()
+
+
+def test_a_run_in_memory_is_scored_again_in_memory(tmp_path: Path) -> None:
+    """By another rule, and by its own; with `out` the new run is written."""
+    run = ak.score(TASK, ROWS, SAID)
+    again = ak.rescore(run, use_rule("stated_answer"))
+    assert again.path is None
+    assert again.metrics["Accuracy"].value == pytest.approx(2 / 3)
+    assert ak.rescore(again, use_rule("first_character")).to_frame().equals(run.to_frame())
+    assert ak.rescore(run, out=tmp_path / "run").path == tmp_path / "run"
+    assert ak.rescore(tmp_path / "run", out=tmp_path / "new").to_frame().equals(run.to_frame())
+
+
+def test_runs_in_memory_are_compared_audited_explained_and_reported(tmp_path: Path) -> None:
+    """As runs in folders are, with the categories of their samples."""
+    run, other = ak.score(TASK, ROWS, SAID), ak.score(TASK, ROWS, ["A", "B", "B"])
+    (pair,) = ak.compare(run, other, by="subject").pairs
+    assert (pair.second_only, set(pair.categories)) == (("000002", "000003"), {"art", "law"})
+    assert ak.audit(run).notices == ()
+    (way,) = ak.explain(run, 2).samples
+    assert (way["run"], way["sample"]["question"], way["completion"]) == (None, "two?", "The answer is B")
+    assert "'T', is not one of the choices" in str(ak.explain(run, "000002"))
+    written = ak.report([run, other], tmp_path / "both.html")
+    assert (written["runs"], written["rows"]) == (2, 6)
+    assert "three?" in (tmp_path / "both.html").read_text(encoding="utf-8")
+    assert ak.report(run, tmp_path / "one.html", max_samples=1)["embedded"] == 1
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "every_eval_ever"])
+def test_a_run_in_memory_is_exported_as_a_saved_one(tmp_path: Path, form: str) -> None:
+    """Every form, to a file that is named."""
+    run = ak.score(TASK, ROWS, SAID)
+    assert ak.export(run, form, tmp_path / "a").rows == 3
+    assert ak.export(run.save(tmp_path / "quiz"), to=form, path=tmp_path / "b").rows == 3
+    read: Any = (lambda path: pl.read_parquet(path).to_dicts()) if form == "parquet" else Path.read_bytes
+    assert read(tmp_path / "a") == read(tmp_path / "b")
+    with pytest.raises(ak.SpecError, match=r"E119.*there is no such form(.|\n)*did you mean `jsonl`"):
+        ak.export(run, "json", tmp_path / "c")
+
+
+def test_a_file_of_samples_is_referred_to_and_not_copied(tmp_path: Path) -> None:
+    """What is in a file stays there: a saved run has no samples of its own, and names the file."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    run = ak.score(TASK, file, SAID).save(tmp_path / "run")
+    assert not (tmp_path / "run" / "tasks" / "quiz" / "samples").exists()
+    assert run.manifest["tasks"][0]["dataset"]["file"] == str(file)
+    assert run.to_frame()["question"].to_list() == ["one?", "two?", "three?"]
+
+
+def test_some_samples_are_scored(tmp_path: Path) -> None:
+    """`num_samples` holds for tables as for files; a saved run has them all, and uses those again."""
+    run = ak.score(TASK, ROWS, SAID, num_samples=2)
+    assert run.tasks["quiz"].counts["samples"] == 2
+    assert run.save(tmp_path / "run").to_frame()["question"].to_list() == ["one?", "two?"]
+
+
+def test_a_table_may_be_the_dataset_of_a_run(tmp_path: Path) -> None:
+    """The run keeps it, so that it can be looked at, scored again and gone on with."""
+    task = {**TASK, "definition": {**TASK["definition"], "solver": make_solver()}}  # type: ignore[dict-item]  # a mapping
+    run = ak.run(
+        task, dataset=pl.LazyFrame(ROWS, strict=False), model="builtin/constant?choice=B", out=tmp_path / "r"
+    )
+    assert run.manifest["file"] is None
+    assert run.metrics["Accuracy"].value == pytest.approx(2 / 3)
+    assert ak.load_run(tmp_path / "r").to_frame()["question"].to_list() == ["one?", "two?", "three?"]
+    assert ak.check(task, dataset=ROWS, model="builtin/random").errors == ()
+    with pytest.raises(ak.DataError, match=r"E202.*`dataset` is a value of type int, not a table"):
+        ak.run(task, dataset=3, model="builtin/random")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError, match=r"`completions` is a list: give a file, or use `ak\.score`"):
+        ak.run(task, dataset=ROWS, completions=SAID)  # type: ignore[arg-type]  # what is tested
+
+
+def make_solver() -> dict[str, Any]:
+    """Return a solver that asks the question."""
+    messages = [{"role": "user", "content": "{{ sample.question }}"}]
+    return {
+        "type": "single_turn_solver",
+        "input_builder": {"type": "chat_completion", "input_messages": messages},
+    }
+
+
+def test_the_questions_of_a_table_are_audited() -> None:
+    """As those of a file; an option that does not exist is told."""
+    rows = [{"question": "Same?", "options": ["x", "y"], "answer": "A"}] * 4
+    (found,) = ak.audit_dataset(pl.DataFrame(rows))
+    assert found.name == "samples"
+    with pytest.raises(TypeError, match="`audit_dataset` has no option `truht`; did you mean `truth`"):
+        ak.audit_dataset(rows, truht="answer")  # type: ignore[call-arg]  # what is tested
+
+
+def test_a_log_of_another_tool_is_imported_and_run(tmp_path: Path) -> None:
+    """From its file to a number; `columns` says which column is what."""
+    rows = [{"q": "Which?", "options": ["x", "y"], "key": "A", "reply": "A"}]
+    file = tmp_path / "log.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    names = {"question": "q", "answer": "key", "completion": "reply"}
+    found = ak.import_log("plain", file, out=tmp_path / "project", columns=names)
+    assert (found.samples, found.kind) == (1, "plain")
+    assert ak.run(found.folder, out=tmp_path / "run").metrics["Accuracy"].value == 1.0

@@ -68,6 +68,11 @@ def recognise(
         truths = [one for one in every if one not in columns.values()]
     found = QuestionColumns(columns, unfolded=ask.find_unfolded(rows, columns))
     listed = [one for one in known.get("options", ()) if one not in columns.values()]
+    labels = columns.get("choices")
+    if not listed and labels in known.get("options", ()) and not ask.find_numbered(rows.columns):
+        first = ask.list_cells(ask.read_column(rows.slice(0, 1).load(), str(labels)))
+        if not str((ask.read_option_cell(first[0])[0] or [""])[0]).startswith(("A", "a", "1", "0")):
+            listed = [columns.pop("choices")]  # 4, 5 and 6 are what is chosen from
     places = _list_options(rows, replace(forced, columns=columns), listed, truths)
     for options in places if "options" in roles else ():
         if (read := _choose_reading(rows, options, truths, needs_all=needs_all)) is not None:
@@ -121,10 +126,9 @@ def _holds(rows: Rows, role: str, name: str) -> bool:
 
 
 def _are_labels(texts: Sequence[str | None]) -> bool:
-    """Return whether texts are single characters that count: A, B, C or 1, 2, 3; 4, 5, 6 are options."""
+    """Return whether texts are single characters that follow each other: A, B, C or 1, 2, 3."""
     codes = [ord(one.strip()) if one and len(one.strip()) == 1 else -1 for one in texts]
-    begins = codes[0] in map(ord, "Aa10") or codes[0] > ord("z")
-    return begins and all(two == one + 1 for one, two in pairwise(codes))
+    return codes[0] >= 0 and all(two == one + 1 for one, two in pairwise(codes))
 
 
 def _list_options(

@@ -17,6 +17,7 @@ from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
 from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.sources import InlineSource
+from answerkey.datasets.storage import hide_query, name_lasting
 from answerkey.datasets.tables import load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
@@ -26,6 +27,7 @@ from answerkey.errors import (
     Place,
     RunError,
     SpecError,
+    is_url,
     raise_all,
 )
 from answerkey.evaluate.checks import PlannedTemplate, plan_templates
@@ -88,7 +90,8 @@ def run(
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
     tasks = prepare_all(plan.specifications, chosen)
-    source = {"file": str(Path(path).resolve()), "options": chosen.stored()}
+    file = hide_query(str(path)) if is_url(str(path)) else name_lasting(path)
+    source = {"file": file, "options": chosen.stored()}
     manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)
     return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -206,6 +208,27 @@ def test_what_cannot_be_run_is_explained(
     assert told in refused.err
     assert "YAML:" not in refused.err
     assert not Path("runs").exists()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves the current folder, and says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+def test_an_address_is_a_data_file(call: Call, mine: str) -> None:
+    """What may be secret in it is used, and written nowhere: not in messages, the run or the project."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler) as served:
+        Thread(target=served.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{served.server_port}/{mine}?token=verysecret"
+        done = call("run", url, "--model", KNOWING, "--out", "one", "--save", "kept")
+        served.shutdown()
+    assert (done.code, done.err.startswith(SAID)) == (0, True)
+    written = [path for folder in ("one", "kept") for path in Path(folder).rglob("*") if path.is_file()]
+    told = b"".join(path.read_bytes() for path in written) + (done.out + done.err).encode()
+    assert b"verysecret" not in told
+    assert f"url: http://127.0.0.1:{served.server_port}/{mine}".encode() in told
 
 
 def test_a_file_that_is_not_there_is_looked_for(call: Call, mine: str) -> None:

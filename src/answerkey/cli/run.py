@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ from answerkey.cli.options import (
     with_console,
     write_files,
 )
-from answerkey.errors import SpecError, raise_all
+from answerkey.errors import AnswerkeyError, SpecError, raise_all
 
 if TYPE_CHECKING:
     from answerkey.runs import Run
@@ -240,7 +241,8 @@ def check_command(console: Console, files: tuple[str, ...], *, plan: bool, **opt
 
     chosen = find_baseline(options)
     for file in files:
-        open_data_file(console, file, chosen)
+        with suppress(AnswerkeyError):  # it is told with the others
+            open_data_file(console, file, chosen)
     with console.display() as display:
         checked = {file: runner.check(file, progress=display.report, **chosen) for file in files}
     if console.as_json:

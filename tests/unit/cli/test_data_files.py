@@ -57,6 +57,14 @@ def test_every_shape_is_run_as_it_is(call: Call, shape: Shape, tmp_path: Path) -
     assert call("audit-dataset", path.name, "-q").code == 0
 
 
+def test_check_finds_the_mistakes_of_every_file(call: Call, mine: str) -> None:
+    """A file whose truths are not certain keeps no other from being checked."""
+    write_rows(Path("other.jsonl"), [{"question": "?", "options": ["x", "y", "z"], "answer": 1}])
+    both = call("check", "other.jsonl", mine, "--json")
+    assert (both.code, both.err) == (2, f"{SAID}\n")
+    assert [[one["code"] for one in each["errors"]] for each in both.json["checks"]] == [["E215"], []]
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path) -> None:
     """Same prompts, same numbers; each file is short enough to be read at a glance."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -312,7 +313,8 @@ def check_command(
 
     chosen = find_baseline(options)
     for file in files:
-        open_data_file(console, file, chosen, (), completion_columns)
+        with suppress(AnswerkeyError):  # it is told with the others
+            open_data_file(console, file, chosen, (), completion_columns)
     with console.display() as display:
         checked = {
             f"{file}, column {column}" if len(completion_columns) > 1 else file: runner.check(

@@ -19,6 +19,7 @@ from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
 from answerkey.datasets.recorded import find_own_completions, refuse_single
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.sources import MemorySource, Source
+from answerkey.datasets.storage import hide_query, name_lasting
 from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
 from answerkey.errors import (
@@ -28,6 +29,7 @@ from answerkey.errors import (
     Place,
     RunError,
     SpecError,
+    is_url,
     raise_all,
 )
 from answerkey.evaluate.checks import PlannedTemplate, plan_templates
@@ -96,7 +98,9 @@ def run(
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
     tasks = prepare_all(plan.specifications, chosen)
-    file = str(Path(path).resolve()) if isinstance(path, str | Path) else None
+    file = None
+    if isinstance(path, str | Path):
+        file = hide_query(str(path)) if is_url(str(path)) else name_lasting(path)
     source = {"file": file, "options": chosen.stored()}
     manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)
     return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)

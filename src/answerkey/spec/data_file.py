@@ -10,7 +10,7 @@ from typing import Any
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.questions import DATASET_ROLES, SAID_ROLES, QuestionColumns, find_columns
 from answerkey.datasets.recognition import recognise
-from answerkey.datasets.rows import Rows
+from answerkey.datasets.storage import hide_query
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec.nodes import Problems, name_key
 from answerkey.spec.project import Overrides
@@ -36,17 +36,16 @@ _SCORER = {
 _COMMENTS = {
     "dataset": "# Which columns are what; the task reads them by these names, and the labels as `choices`.\n",
     "task": "# What is asked, and how replies are scored.\n",
-    "run": "# Name your model here, or with `--model`.\n",
+    "run": "# Which model answers; none is called where the dataset brings completions.\n",
 }
 #: A JSON file that is an object with one of these keys is a task or run file; no such file is longer.
 _SPEC_KEYS = ("definition", "tasks", "evaluation", "datasets", "models", "task_specifications", "source")
 _LONGEST_SPEC = 1_000_000
-_COMMENT_RECORDED = "# The dataset brings its completions: no model is called.\n"
 
 
 def is_data_file(given: object) -> bool:
     """Return whether a caller gives a data file, by its name; JSON that is an object may be a run file."""
-    if not isinstance(given, str | Path) or not split_endings(str(given))[0]:
+    if not isinstance(given, str | Path) or not split_endings(show_file(given))[0]:
         return False
     path = Path(given)
     if is_remote(str(given)) or path.suffix.lower() != ".json" or not path.is_file():
@@ -58,10 +57,16 @@ def is_data_file(given: object) -> bool:
     return not any(f'"{key}"'.encode() in head or f"{key}:".encode() in head for key in _SPEC_KEYS)
 
 
-def recognise_file(given: str | Path, overrides: Overrides) -> tuple[QuestionColumns, Rows]:
-    """Return what the columns of a data file are, and the rows that say so; raises as `recognise`.
+def show_file(given: str | Path) -> str:
+    """Return a file as it may be written down: an address without what may be secret in it."""
+    return hide_query(str(given)) if is_remote(str(given)) else str(given)
 
-    A column of completions is passed over when the caller names a model, or brings others.
+
+def recognise_file(given: str | Path, overrides: Overrides) -> tuple[QuestionColumns, int, str | None]:
+    """Return what the columns of a data file are, and how many rows say so; raises as `recognise`.
+
+    The third is what is said of a column of completions that is not used.
+
     """
     columns, roles = dict(overrides.columns), tuple[str, ...](DATASET_ROLES)
     if overrides.model is not None or overrides.completions is not None:
@@ -74,7 +79,11 @@ def recognise_file(given: str | Path, overrides: Overrides) -> tuple[QuestionCol
     path = Path(given)
     known = path.stat() if not is_remote(str(given)) and path.is_file() else None
     stamp = known and (known.st_mtime_ns, known.st_size)
-    return _recognise(str(given), tuple(columns.items()), roles, stamp)
+    found, count, name = _recognise(str(given), tuple(columns.items()), roles, stamp)
+    if name is None or name in found.taken:
+        return found, count, None
+    instead = "the model answers" if overrides.model is not None else "others are given"
+    return found, count, f"completions in `{name}` are not used: {instead}"
 
 
 @lru_cache(maxsize=16)
@@ -83,26 +92,17 @@ def _recognise(
     columns: tuple[tuple[str, str], ...],
     roles: tuple[str, ...],
     stamp: tuple[int, int] | None,  # noqa: ARG001 - a file that has changed is another one
-) -> tuple[QuestionColumns, Rows]:
+) -> tuple[QuestionColumns, int, str | None]:
     rows = DatasetSpec.of_path(given).source.read(name=given).rows
-    return recognise(rows, dict(columns), roles), rows
+    named = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
+    return recognise(rows, dict(columns), roles), len(rows), named
 
 
 def describe_file(given: str | Path, overrides: Overrides) -> str:
     """Return the line that says what was recognised in a data file."""
-    found, rows = recognise_file(given, overrides)
-    unused = _find_unused(found, rows, overrides)
-    count = f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
-    return f"{Path(given).name}: {count}; {found.describe()}{f'; {unused}' if unused else ''}"
-
-
-def _find_unused(found: QuestionColumns, rows: Rows, overrides: Overrides) -> str | None:
-    """Return what is said of a column of completions that is not used; None without any."""
-    name = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
-    if name is None or name in found.taken:
-        return None
-    instead = "the model answers" if overrides.model is not None else "others are given"
-    return f"completions in `{name}` are not used: {instead}"
+    found, count, unused = recognise_file(given, overrides)
+    told = f"{Path(show_file(given)).name}: {count:,} row{'' if count == 1 else 's'}; {found.describe()}"
+    return f"{told}; {unused}" if unused else told
 
 
 def make_run(given: str | Path, overrides: Overrides, problems: Problems) -> dict[str, Any]:
@@ -113,9 +113,9 @@ def make_run(given: str | Path, overrides: Overrides, problems: Problems) -> dic
     if overrides.dataset is not None:
         message = f"`--dataset` is of a task, and `{given}` is a data file"
         raise SpecError("E119", message, hint="leave one of them out")
-    found, rows = recognise_file(given, overrides)
-    if unused := _find_unused(found, rows, overrides):
-        problems.notice(unused, Place(file=str(given)))
+    found, _, unused = recognise_file(given, overrides)
+    if unused:
+        problems.notice(unused, Place(file=show_file(given)))
     said, dataset = found.say(), DatasetSpec.of_path(given)
     key = name_key(dataset.key) or "data"
     place = getattr(dataset.source, "path_field", "url")
@@ -136,21 +136,18 @@ def write_project(given: str | Path, overrides: Overrides, folder: Path) -> dict
     """Return a data file as the files of a project in a folder, by their names."""
     run = make_run(given, overrides, Problems())
     (dataset,), (task,), (asked,) = run["datasets"], run["tasks"], run["evaluation"]["task_specifications"]
-    if "file_path" in dataset["source"]:
-        dataset["source"]["file_path"] = _relate(dataset["source"]["file_path"], folder)
-    is_recorded = "solver" not in task["definition"]
+    for place in dataset["source"].keys() & {"file_path", "url"}:
+        dataset["source"][place] = _relate(dataset["source"][place], folder)
     if overrides.completions is not None:
         asked["completions"] = _relate(str(overrides.completions), folder)
-    elif not is_recorded:
+    elif "solver" in task["definition"]:
         asked["model_key"] = overrides.model or "builtin/random?seed=0"
     run |= {f"{kind}s": [{"$ref": f"{kind}.yaml"}] for kind in ("dataset", "task")}
-    comments = _COMMENTS | ({"run": _COMMENT_RECORDED} if is_recorded else {})
     files = {"run": run, "task": task, "dataset": dataset}
-    return {f"{kind}.yaml": comments[kind] + write_yaml(plain) for kind, plain in files.items()}
+    return {f"{kind}.yaml": _COMMENTS[kind] + write_yaml(plain) for kind, plain in files.items()}
 
 
 def _relate(file: str, folder: Path) -> str:
     """Return how a file of the project names another one."""
-    if is_remote(file):
-        return file
-    return Path(os.path.relpath(Path(file).resolve(), folder.resolve())).as_posix()
+    near = os.path.relpath(Path(file).resolve(), folder.resolve())
+    return show_file(file) if is_remote(file) else Path(near).as_posix()

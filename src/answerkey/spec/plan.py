@@ -41,7 +41,7 @@ from answerkey.spec.config import (
     refuse_config,
     resolve_config,
 )
-from answerkey.spec.data_file import is_data_file, make_run
+from answerkey.spec.data_file import is_data_file, make_run, show_file
 from answerkey.spec.models import ModelChoice, ModelSpec
 from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path, sort_errors, with_key
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
@@ -573,7 +573,7 @@ def _open(
         return Definitions.open(Path(), overrides, problems), load_ready_made(name).task
     if is_data_file(path):
         folder = Path() if is_remote(str(path)) else Path(str(path)).parent
-        node = from_plain(make_run(str(path), overrides, problems), Place(file=str(path)))
+        node = from_plain(make_run(str(path), overrides, problems), Place(file=show_file(str(path))))
         return Definitions.open(folder, overrides, problems), node
     if overrides.columns:
         hint = "name the columns in the task, or in `questions` of the dataset"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
 from answerkey.models.names import ApiName
@@ -44,6 +44,12 @@ class Described(Fields):
     description: Text | None = None
     long_description: Text | None = None
     tags: tuple[Text, ...] = ()
+
+
+class NamedByFile(Described):
+    """What has the name of its file as its key, unless it states one."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].remove("key"))
 
 
 class DatasetChoice(Fields):
@@ -118,7 +124,7 @@ class Definition(DesignFields):
     evaluated_entity_type: Literal["model", "dataset"] | None = Field(default=None, json_schema_extra=OLD)
 
 
-class TaskFields(Described):
+class TaskFields(NamedByFile):
     """A task file."""
 
     tasks: tuple[TaskKind, ...] = ()
@@ -141,7 +147,7 @@ class MetricCommon(DesignFields):
     key: Key | None = None
 
 
-class DatasetFields(Described):
+class DatasetFields(NamedByFile):
     """A dataset file."""
 
     source: Annotated[Any, part("source")] | None = None
@@ -293,7 +299,7 @@ class SpecificationFields(SelectionFields):
     repeatability: RepeatabilityFields | None = None
 
 
-class EvaluationFields(Described):
+class EvaluationFields(NamedByFile):
     """What a run evaluates."""
 
     config_spec: list[Annotated[Any, part("parameter")]] | None = None

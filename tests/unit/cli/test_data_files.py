@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -53,6 +55,14 @@ def test_every_shape_is_run_as_it_is(call: Call, shape: Shape, tmp_path: Path) -
     assert told.err.startswith(f"{path.name}: {rows} rows; question ")
     assert call("check", path.name, "-q").code == 0
     assert call("audit-dataset", path.name, "-q").code == 0
+
+
+def test_check_finds_the_mistakes_of_every_file(call: Call, mine: str) -> None:
+    """A file whose truths are not certain keeps no other from being checked."""
+    write_rows(Path("other.jsonl"), [{"question": "?", "options": ["x", "y", "z"], "answer": 1}])
+    both = call("check", "other.jsonl", mine, "--json")
+    assert (both.code, both.err) == (2, f"{SAID}\n")
+    assert [[one["code"] for one in each["errors"]] for each in both.json["checks"]] == [["E215"], []]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
@@ -206,6 +216,27 @@ def test_what_cannot_be_run_is_explained(
     assert told in refused.err
     assert "YAML:" not in refused.err
     assert not Path("runs").exists()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves the current folder, and says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+def test_an_address_is_a_data_file(call: Call, mine: str) -> None:
+    """What may be secret in it is used, and written nowhere: not in messages, the run or the project."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler) as served:
+        Thread(target=served.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{served.server_port}/{mine}?token=verysecret"
+        done = call("run", url, "--model", KNOWING, "--out", "one", "--save", "kept")
+        served.shutdown()
+    assert (done.code, done.err.startswith(SAID)) == (0, True)
+    written = [path for folder in ("one", "kept") for path in Path(folder).rglob("*") if path.is_file()]
+    told = b"".join(path.read_bytes() for path in written) + (done.out + done.err).encode()
+    assert b"verysecret" not in told
+    assert f"url: http://127.0.0.1:{served.server_port}/{mine}".encode() in told
 
 
 def test_a_file_that_is_not_there_is_looked_for(call: Call, mine: str) -> None:

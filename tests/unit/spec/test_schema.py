@@ -79,6 +79,8 @@ def test_the_schema_is_one(kind: FileKind) -> None:
         ("run", OLD_RUN),
         ("dataset", DATASET),
         ("dataset", "key: q\ndisplay_name: Q\nsource: {type: inline, rows: [{a: 1}], filters: []}\n"),
+        ("dataset", "source: {type: local, file_path: q.csv, questions: {options: [A, B], truth: 'x:0'}}\n"),
+        ("task", TASK.replace("key: mcqa\n", "", 1)),
         ("model", "key: m\ndisplay_name: M\nconfig: {connection_type: placeholder}\n"),
         ("task", (EXAMPLES / "task.yaml").read_text(encoding="utf-8")),
         ("run", (EXAMPLES / "run.yaml").read_text(encoding="utf-8")),

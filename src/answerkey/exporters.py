@@ -22,15 +22,7 @@ import polars as pl
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
-from answerkey.runs import (
-    Run,
-    TaskRun,
-    find_answerer,
-    join_parts,
-    load_run,
-    write_frames,
-    write_output,
-)
+from answerkey.runs import Run, TaskRun, find_answerer, join_parts, load_run, write_frames, write_output
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, Completion, Score, Scores, ScoreStatus
 

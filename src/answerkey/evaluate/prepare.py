@@ -707,6 +707,7 @@ def load_task(source: str | Path | Mapping[str, object], **config: object) -> Ta
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ASKED = "Answer with the letter of the right option and nothing else.\nAnswer:"
 _LISTED = "{%% for letter, text in %s | zip(%s) %%}\n{{ letter }}. {{ text }}\n{%%- endfor %%}\n"
 
 
@@ -734,9 +735,7 @@ def mcqa(
     choices = f"{{{{ {letters}[:{texts} | length] | list }}}}" if choices is None else choices
     if prompt is None:
         listed = "" if texts is None else _LISTED % (letters, texts)
-        prompt = (
-            f"{question}\n{listed}\nAnswer with the letter of the right option and nothing else.\nAnswer:"
-        )
+        prompt = f"{question}\n{listed}\n{_ASKED}"
     scorer: dict[str, object] = {"type": "string_equals_mcqa", "ground_truth_choice": truth}
     scorer |= {"choices": choices if isinstance(choices, str) else list(choices), "extraction": extraction}
     scorer |= {} if options is None else {"options": options if isinstance(options, str) else list(options)}

@@ -19,7 +19,7 @@ from answerkey.datasets.rows import Rows, name_samples
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import Table as LoadedTable
-from answerkey.datasets.tables import load_table
+from answerkey.datasets.tables import load_rows, load_table
 from answerkey.engines import open_engine
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
 from answerkey.evaluate.choice_order import order_dataset
@@ -184,8 +184,24 @@ def reopen_rows(task_run: TaskRun, task: Task | None = None) -> Dataset:
     """Return the dataset of a task with a row for each row of its scores, trials aside."""
     task = task or task_from_source(task_run.source["task"])
     dataset, entry = reopen_dataset(task_run), task_run.manifest["completions"]
-    has_orders = task.choice_order is not None and entry["source"] == "recorded" and entry["file"]
-    return order_dataset(task, dataset, _reload_completions(entry) if has_orders else None)
+    table = None
+    if task.choice_order is not None and entry["source"] == "recorded":
+        table = _reload_completions(entry) if entry["file"] else _restore_orders(task, task_run)
+    return order_dataset(task, dataset, table)
+
+
+def _restore_orders(task: Task, task_run: TaskRun) -> Rows:
+    """Return in which orders completions that came from memory say that samples were shown."""
+    scores, told = task_run.scores.gather_every(task.num_trials), pl.col(task.main_step.key).struct
+    names = {"sample_id": "base_sample_id", "option_order": "option_order"}
+    columns = [told.field("metadata").struct.field(one).alias(name) for name, one in names.items()]
+    try:
+        orders = scores.select(columns)
+    except pl.exceptions.PolarsError as error:
+        raise _gone("completions", None, str(error)) from error
+    if any(orders.null_count().row(0)):
+        raise _gone("completions", None, "in which order a sample was shown that failed is not known")
+    return load_rows(orders, name="completions", by_trial=True).rows
 
 
 def reopen_dataset(task_run: TaskRun) -> Dataset:

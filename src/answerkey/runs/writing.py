@@ -32,14 +32,15 @@ from answerkey.runs.run import (
     describe_files,
     find_digest,
     join_parts,
+    load_run,
     read_manifest,
     read_run,
-    require_content,
 )
 from answerkey.runs.store import (
     JOURNAL_NAME,
     FolderStore,
     ObjectStore,
+    RunFile,
     RunPlace,
     RunStore,
     StoredFolder,
@@ -136,28 +137,26 @@ def start_run(
 
 
 def save_run(run: Run, path: str | RunPlace) -> Run:
-    """Write a run that has ended into a new place, and return it as it is read there."""
+    """Write a run that has ended into a new place, a stored one as it is, and return it from there."""
     if run.status == "running" or not run.tasks:
         raise RunError("E507", "a run that has not ended cannot be saved", hint="finish it first")
-    tasks, listed = run.tasks.values(), run.manifest.get("files")
-    store = next(iter(tasks)).stored_scores.store
-    about = {name: one for name, one in run.manifest.items() if name != "files"}
-    with (
-        start_run(find_place(path), about, {one.key: one.source for one in tasks}) as writer,
-        ExitStack() as undo,
-    ):
-        undo.callback(writer.discard)
-        for name, file in store.list_files("tasks").items():
+    store, place = next(iter(run.tasks.values())).stored_scores.store, find_place(path)
+    files = store.list_files("tasks")
+    if run.path is not None:
+        copy = open_store(place)
+        copy.require_new()
+        for name, file in {**files, "run.json": store.find_file("run.json")}.items():
+            copy.make_folders([name.rpartition("/")[0]])
+            copy.write_bytes(name, store.read_bytes(file or RunFile(name, 0)))
+        return load_run(place)
+    with start_run(place, run.manifest, {key: one.source for key, one in run.tasks.items()}) as writer:
+        for name, file in files.items():
             writer.store.make_folders([name.rpartition("/")[0]])
-            if listed is not None:
-                require_content(store, file, listed[name])
             if name.endswith(".parquet"):
                 writer.store.write_frame(name, store.read_rows(file, range(store.count_rows(file))))
             elif not name.endswith("/task.json"):
                 writer.store.write_json(name, store.read_json(file))
-        saved = writer.finish(run.status, {})
-        undo.pop_all()
-    return saved
+        return writer.finish(run.status, {})
 
 
 def _remove_files(store: RunStore) -> None:

@@ -551,8 +551,8 @@ def load_plan(
             known = Definitions.open(Path(path.file or "").parent, overrides, problems)
             known.given_task = path
             known.open_given_dataset()
-            given = given_by_caller(overrides.config)
-            plan = _plan_alone(PlannedTask.alone(path.key, path.places, given), known)
+            stated = PlannedTask.alone(path.key, path.places, given_by_caller(overrides.config))
+            plan = _plan_alone(stated, known)
         elif (ready := find_ready_made(path)) is not None:
             known, found = Definitions.open(Path(), overrides, problems), load_ready_made(ready)
             given = known.adopt(found, given_by_caller(overrides.config))

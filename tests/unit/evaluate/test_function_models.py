@@ -6,6 +6,8 @@ import asyncio
 import functools
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -364,3 +366,34 @@ def test_what_is_wrong_with_a_run_is_raised_where_it_is_awaited(tmp_path: Path) 
         asyncio.run(ak.arun(TASK, dataset=[{"other": 1}], model=Asked().say, out=tmp_path / "run"))
     with pytest.raises(TypeError, match="`run` has no option `modle`; did you mean `model`"):
         asyncio.run(ak.arun(TASK, modle="x"))  # type: ignore[call-arg]  # what is tested
+
+
+KILLED = """\
+import os, signal, sys
+import answerkey as ak
+
+def ask(messages):
+    with open("asked", "a") as file:
+        print(messages[0]["content"].partition("\\n")[0], file=file)
+    if sys.argv[1:] and sum(1 for _ in open("asked")) == 40:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "A"
+
+rows = [{"question": f"Question {n}?", "options": ["x", "y"], "answer": "A"} for n in range(60)]
+task = ak.mcqa(question="{{ sample.question }}", options="{{ sample.options }}", truth="{{ sample.answer }}")
+run = ak.run(task, dataset=rows, model=ask, out="run") if sys.argv[1:] else ak.resume("run", model=ask)
+print(run.status, run.metrics["Accuracy"].value)
+"""
+
+
+def test_a_process_that_is_killed_loses_the_last_few_answers(tmp_path: Path) -> None:
+    """Another process goes on; of 40 calls, those of the last group that was not written are made again."""
+    (tmp_path / "script.py").write_text(KILLED, encoding="utf-8")
+    command = [sys.executable, "script.py"]
+    killed = subprocess.run([*command, "kill"], cwd=tmp_path, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "complete 1.0\n"
+    asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+    assert len(set(asked)) == 60
+    assert len(asked) == 60 + 8

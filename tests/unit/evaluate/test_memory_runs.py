@@ -116,9 +116,10 @@ def test_a_saved_run_is_the_same_run(tmp_path: Path, call: Any) -> None:  # noqa
 
 
 def test_a_saved_run_can_be_saved_again_and_a_changed_one_not(tmp_path: Path) -> None:
-    """A copy has the same tables; a part that is not what the run wrote is E503, and no copy is left."""
+    """A copy is the run, times and all; a part that is not what the run wrote is E503 there, too."""
     first = ak.score(TASK, ROWS, SAID).save(tmp_path / "first")
     copied = first.save(tmp_path / "copy")
+    assert copied.manifest == ak.load_run(tmp_path / "first").manifest
     assert copied.to_frame().equals(first.to_frame())
     with pytest.raises(ak.RunError, match=r"E502.*is there already and not empty"):
         first.save(tmp_path / "copy")
@@ -126,8 +127,7 @@ def test_a_saved_run_can_be_saved_again_and_a_changed_one_not(tmp_path: Path) ->
     content = part.read_bytes()
     part.write_bytes(content[:9] + bytes([content[9] ^ 255]) + content[10:])
     with pytest.raises(ak.RunError, match=r"E503.*has changed since the run ended"):
-        ak.load_run(tmp_path / "first").save(tmp_path / "third")
-    assert not (tmp_path / "third").exists()
+        ak.load_run(tmp_path / "first").save(tmp_path / "third").to_frame()
 
 
 def test_samples_in_a_folder_of_a_stranger_are_read_without_trust(tmp_path: Path) -> None:
@@ -183,6 +183,27 @@ def test_a_run_in_memory_is_exported_as_a_saved_one(tmp_path: Path, form: str) -
     assert read(tmp_path / "a") == read(tmp_path / "b")
     with pytest.raises(ak.SpecError, match=r"E119.*there is no such form(.|\n)*did you mean `jsonl`"):
         ak.export(run, "json", tmp_path / "c")
+
+
+def test_orders_that_completions_state_are_known_again() -> None:
+    """In which order the options stood is told by the scores; where a sample failed, that is E505."""
+    order = {"options": "{{ sample.options }}", "orders": "rotations"}
+    task = {**TASK, "definition": {"choice_order": order, "scorers": [SCORER]}}
+    rows = [{"options": ["x", "y"], "answer": "A"}, {"options": ["u", "v"], "answer": "B"}]
+    said = [
+        {"sample_id": sample, "option_order": stated, "completion": "A"}
+        for sample, stated in (("000001", "BA"), ("000001", "AB"), ("000002", "AB"), ("000002", "BA"))
+    ]
+    run = ak.score(task, rows, said)
+    frame = run.to_frame()
+    assert frame["option_order"].to_list() == [[1, 0], [0, 1], [0, 1], [1, 0]]
+    assert frame["options"].to_list() == [["y", "x"], ["x", "y"], ["u", "v"], ["v", "u"]]
+    assert ak.rescore(run).to_frame().equals(frame)
+    failed = ak.score(task, [{**rows[0], "answer": "Z"}, rows[1]], said, allow_failed=2)
+    with pytest.raises(
+        ak.RunError, match=r"E505.*in which order a sample was shown that failed is not known"
+    ):
+        failed.to_frame()
 
 
 def test_a_file_of_samples_is_referred_to_and_not_copied(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from answerkey.errors import (
     Place,
     RunError,
     SpecError,
+    distinct,
     raise_all,
 )
 from answerkey.evaluate.checks import PlannedTemplate, plan_templates
@@ -174,7 +175,7 @@ def check_tasks(
         problems = check_task(one, engine, progress)
         notices.extend([*one.dataset.notices, *problems.notices])
         if problems.fatal or len(problems.failed) > options.failed_limit(len(one.dataset)):
-            errors.extend(problems.errors())
+            errors.extend(problems.errors(one))
         checked.append(replace(one, failed=problems.failed, is_checked=True))
     raise_all(errors)
     return checked, list(dict.fromkeys(notices))
@@ -524,11 +525,11 @@ def check(path: str | Path, *, progress: Progress | None = None, **options: obje
             continue
         found = check_task(prepared, open_engine(), progress or stay_silent)
         dataset = prepared.dataset
-        errors.extend(found.errors())
+        errors.extend(found.errors(prepared))
         notices.extend([*dataset.notices, *found.notices])
         templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
         tasks.append(CheckedTask(specification.key, dataset.name, len(dataset), templates))
-    unique = list({str(error): error for error in errors}.values())
+    unique = distinct(errors)
     return Checked(tuple(sort_errors(unique)), tuple(dict.fromkeys(notices)), tuple(tasks))
 
 

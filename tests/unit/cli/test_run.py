@@ -148,15 +148,15 @@ def test_a_good_project_is_said_to_be_good(call: Call, words: Words) -> None:
 
 def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words) -> None:
     """Exit code 2; each error has its place."""
-    spoiled = TASK.replace("description", "descripion").replace(
-        "key: small", "key: small\nlong_description: x"
-    )
+    spoiled = TASK.replace("description", "descripion").replace("display_name", "title")
     (project / "task.yaml").write_text(spoiled, encoding="utf-8")
     checked = call("check", *words)
     assert checked.code == 2
     assert "error[E107]: unknown key `descripion`" in checked.out
-    assert "error[E108]: `description` is missing" in checked.out
-    assert "task.yaml:4:1" in checked.out
+    assert "`description` is missing" not in checked.out  # it is misspelt, which is said
+    assert "error[E107]: unknown key `title`" in checked.out
+    assert "error[E108]: `display_name` is missing" in checked.out
+    assert "task.yaml:3:1" in checked.out
     (project / "task.yaml").write_text(TASK, encoding="utf-8")
     write_rows(project / "rows.jsonl", [{"answer": "E", "completion": "A"}])
     bad = call("check", *words, "--json")

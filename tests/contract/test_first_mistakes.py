@@ -288,7 +288,7 @@ error[E204]: all 12 rows: the ground truth is null
         SCORE,
         fill([-1] * 12),
         """\
-error[E204]: all 12 rows: the ground truth is -1, which stands for one that is kept secret
+error[E204]: all 12 rows: the ground truth is -1, as where it is kept secret
   rows.jsonl:1: ['A', 'B', 'C', 'D'], -1
   rows.jsonl:2: ['A', 'B', 'C', 'D'], -1
   rows.jsonl:3: ['A', 'B', 'C', 'D'], -1

@@ -88,12 +88,9 @@ class RowProblems:
         """
         common, left, rows = list[AnswerkeyError](), len(self.failed), prepared.dataset.rows
         for step in prepared.task.scoring:
-            name = f"scorer `{step.key}`"
-            if not any(kind == name for kind, _ in self.shown):
-                continue
-            above = prepared.task.places.at("definition", "scorers", step.index)
-            found = find_common(step.scorer, rows, self.failed, above)
-            if found is not None:
+            name, above = f"scorer `{step.key}`", prepared.task.places.at("definition", "scorers", step.index)
+            is_bad = any(kind == name for kind, _ in self.shown)
+            if found := find_common(step.scorer, rows, self.failed, above) if is_bad else None:
                 same, mended, unlike, others = found
                 common.append(same)
                 left = max(left - mended, min(left, unlike))
@@ -217,10 +214,7 @@ _TRUTHS = (
     ("a label in the wrong case", "{x} | upper", ""),
     ("a label in the wrong case", "{x} | lower", ""),
     *(("a label with marks around it", f"{{x}} | trim({one!r})", "") for one in _MARKS),
-    *(
-        ("a label with marks around it in the wrong case", f"{{x}} | trim({one!r}) | upper", "")
-        for one in _MARKS
-    ),
+    *(("a label with marks, in the wrong case", f"{{x}} | trim({one!r}) | upper", "") for one in _MARKS),
     *(("a label and the text of its option", f"{{x}}.split({one!r})[0] | trim('( ')", "") for one in ".):"),
 )
 #: The same for choices, by the type of their cells, with the code of the options.
@@ -234,12 +228,7 @@ _CHOICES: dict[type, tuple[str, list[tuple[str, str]]]] = {
 _SAID = (
     (TRUTH, "{x} is none", "the ground truth is null", _NAME_IT),
     (CHOICES, "{x} is none", "the choices are null", _NAME_IT),
-    (
-        TRUTH,
-        "{x} | string == '-1'",
-        "the ground truth is -1, which stands for one that is kept secret",
-        _SECRET,
-    ),
+    (TRUTH, "{x} | string == '-1'", "the ground truth is -1, as where it is kept secret", _SECRET),
     (CHOICES, "{x} is not none", "the choices are no list of labels", _NAME_IT),
     (TRUTH, "{x} is not none", "the ground truth is none of the choices", _NAME_IT),
 )
@@ -269,10 +258,9 @@ class Mend:
         """Return whether it is worth telling of so many rows, of which so many are bad."""
         if not self.lines:  # rows that are wrong in several ways are better told singly, if all can be
             return self.mended >= max(SHOWN + 1 if self.way else FEWEST, total / 2)
-        is_meant = (
-            self.way.startswith(_PLACE) and self.mended + self.kept == total
-        )  # also where it looks good
-        is_common = is_meant or self.mended >= min(FEWEST, total)
+        # A position may look like a label: all of them are meant.
+        is_position = self.way.startswith(_PLACE) and self.mended + self.kept == total
+        is_common = is_position or self.mended >= min(FEWEST, total)
         return is_common and self.kept == total - bad and not self.spoilt
 
 
@@ -285,10 +273,9 @@ def find_common(
     few rows are alike.
     """
     templates, _ = compile_templates(scorer)
-    if TRUTH not in templates or CHOICES not in templates:
-        return None
     few, total, bad = _take(rows, failed), len(rows), 0
-    mends = [one for one in _list_mends(templates, few) if _try(one.test, templates, few)[0].any()]
+    possible = _list_mends(templates, few) if {TRUTH, CHOICES} <= templates.keys() else ()
+    mends = [one for one in possible if _try(one.test, templates, few)[0].any()]
     for start in range(0, total if mends else 0, SHARD_ROWS):
         samples = rows.slice(start, SHARD_ROWS).load()
         was_good, before = _try({}, templates, samples)
@@ -296,9 +283,7 @@ def find_common(
         for mend in mends:
             is_good, truths = _try(mend.test, templates, samples)
             is_same = is_good if mend.way.startswith(_PLACE) else is_good & truths.eq_missing(before)
-            mend.spoilt += int(
-                (_try(mend.lines, templates, samples)[0] & ~is_good).sum() if mend.lines else 0
-            )
+            mend.spoilt += int((_try(mend.lines, templates, samples)[0] & ~is_good).sum())
             mend.mended += int((is_good & ~was_good).sum())
             mend.kept += int((is_same & was_good).sum())
             mend.rows += (start + (is_good & ~was_good).arg_true().head(TRIED)).to_list()

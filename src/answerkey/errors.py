@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
+from importlib import import_module
 from urllib.parse import unquote
 
 CODES: dict[str, str] = {
@@ -125,12 +126,9 @@ class AnswerkeyError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        lines = [f"error[{self.code}]: {self.message}"]
-        if self.where and str(self.where):
-            lines.append(f"  --> {self.where}")
-        if self.hint:
-            lines.append(f"  = help: {self.hint}")
-        return "\n".join(lines)
+        """Return the error as Python shows it, with its line of the file; drawn above, so named here only."""
+        text: str = import_module("answerkey.text").write_problem(self, for_python=True)
+        return text
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(_build_again, where=self.where, hint=self.hint), (type(self), self.code, self.message)
@@ -208,9 +206,6 @@ class Problems(AnswerkeyError):  # noqa: N818 - it holds errors, it is not one m
         self.errors: tuple[AnswerkeyError, ...] = tuple(flat)
         self.exit_code = max(error.exit_code for error in flat)
 
-    def __str__(self) -> str:
-        return "\n\n".join(str(error) for error in self.errors)
-
     def __reduce__(self) -> tuple[object, ...]:
         return Problems, (self.errors,)
 
@@ -232,10 +227,51 @@ def raise_all(errors: Sequence[AnswerkeyError]) -> None:
         raise Problems(errors)
 
 
+def distinct(errors: Iterable[AnswerkeyError]) -> list[AnswerkeyError]:
+    """Return errors in their order, each once."""
+    return list({(one.code, one.message, one.where, one.hint): one for one in errors}.values())
+
+
+#: Everyday words for what has another name here, the first that is known; with none, for what there is not.
+ALIASES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("accuracy", "acc"), ("mean", "is_correct", "string_equals_mcqa")),
+    **dict.fromkeys(("avg", "average"), ("mean",)),
+    "median": (),
+    "f1": ("f1_score",),
+    "binary": ("binary-classification",),
+    "multiclass": ("multiclass-classification",),
+    **dict.fromkeys(("mcqa", "multiplechoice"), ("string_equals_mcqa",)),
+    "exactmatch": ("string_equals",),
+    **dict.fromkeys(("answer", "target", "truth", "label"), ("ground_truth_choice",)),
+    "integer": ("int",),
+}
+
+
 def suggest(name: str, known: Iterable[str]) -> str | None:
-    """Return the hint "did you mean `x`?" for the nearest known name, or None when none is near."""
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    """Return the hint "did you mean `x`?" for a known name that is near, or None when none is."""
+    near = find_near(name, known)
     return f"did you mean `{near[0]}`?" if near else None
+
+
+def find_near(name: str, known: Iterable[str], *, most: int = 1) -> list[str]:
+    """Return the known names that a name may be a slip of, nearest first.
+
+    Near is the same but for case, `-` and `_`, an everyday word for it, its first half or more, or nearly the
+    same letters in the same order.
+    """
+    wanted, folded = _fold(name), {one: _fold(one) for one in known}
+    called = [one for one in ALIASES.get(wanted, ()) if one in folded]
+    if called or ALIASES.get(wanted) == ():
+        return called[:most]
+    begun = [one for one, text in folded.items() if text.startswith(wanted) and 2 * len(wanted) >= len(text)]
+    least = 0.66 if len(wanted) < 5 else 0.75  # noqa: PLR2004 - two letters of three, three of four
+    alike = get_close_matches(wanted, folded.values(), n=most, cutoff=least)
+    near = [one for text in alike for one in folded if folded[one] == text]
+    return list(dict.fromkeys([*sorted(begun, key=len), *near]))[:most]
+
+
+def _fold(name: str) -> str:
+    return re.sub(r"[-_\s]", "", name).casefold()
 
 
 def listing(names: Iterable[str], *, limit: int = 20) -> str:
@@ -274,6 +310,19 @@ def hide_secrets(text: str) -> str:
     if "@" in text:
         text = _USER.sub(rf"\1\2{HIDDEN}@", text)
     return _PARAMETER.sub(rf"\1={HIDDEN}", text) if "=" in text else text
+
+
+#: All that follows the name of a secret in a line of a file, unless it only refers to one.
+_VALUE = re.compile(
+    r"""([\w-]*(?:api[_-]?key|token|secret|passw(?:or)?d|authorization|credentials?)["']?\s*:\s*)"""
+    r"""(?!["']?(?:\$|<<))[^\s`][^`]*""",
+    re.IGNORECASE,
+)
+
+
+def hide_values(line: str) -> str:
+    """Return a line of a file as `hide_secrets` does, and without the values of `api_key:` and its like."""
+    return _VALUE.sub(rf"\1{HIDDEN}", hide_secrets(line))
 
 
 def remember_secret(text: str) -> None:

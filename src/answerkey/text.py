@@ -11,6 +11,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from html import escape
@@ -18,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from answerkey.errors import AnswerkeyError, Place, Problems
+from answerkey.errors import HIDDEN, AnswerkeyError, Place, Problems, hide_values
 
 if TYPE_CHECKING:  # the tables behind it are not needed to say what is wrong with a command line
     from answerkey.types import MetricValue, Notice
@@ -90,11 +91,30 @@ def quote(completion: str | None, width: int) -> str:
     return "none" if completion is None else f'"{shorten(completion, width)}"'
 
 
+#: Real path to path of the files and folders that the command line names.
+_given: dict[str, str] = {}
+
+
+def remember_paths(words: Iterable[str]) -> None:
+    """Show files from now on as these words name them, or the folders that they are in."""
+    _given.clear()
+    for word in words:
+        path = word.partition("=")[2] if word.startswith("--") else word
+        with suppress(OSError, ValueError, RuntimeError):
+            if path and Path(path).exists():
+                _given[str(Path(path).resolve())] = path
+
+
 def shorten_path(path: str) -> str:
-    """Return a path relative to the current folder where it lies below it."""
+    """Return a path as the user gave it, else relative to the current folder where it lies below it."""
+    if path in _given:
+        return _given[path]
+    for folder in (str(one) for one in Path(path).parents if Path(path).is_absolute()):
+        if _given.get(folder, ".") != ".":
+            return str(Path(_given[folder], Path(path).relative_to(folder)))
     try:
         return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
+    except (ValueError, OSError):
         return path
 
 
@@ -403,17 +423,34 @@ def draw_letter_table(
 # ------------------------------------------------------------------------------- errors and notices
 
 SHOWN_ERRORS = 50
+#: Files of which an error shows the line; and of which at most so many bytes are read for it.
+_SHOWN_FILES = frozenset([".yaml", ".yml", ".jsonl", ".ndjson", ".json", ".csv", ".tsv"])
+_MOST_BYTES = 16_000_000
+#: Errors about a name in a template.
+_ABOUT_NAMES = {"E110", "E112", "E206"}
 
 
-def draw_problems(errors: Sequence[AnswerkeyError]) -> list[Line]:
-    """Return errors as lines, a blank one between them; after the first 50 only the count of the rest."""
+def draw_problems(
+    errors: Sequence[AnswerkeyError], width: int = 100, *, for_python: bool = False
+) -> list[Line]:
+    """Return errors as lines, a blank one between them; after the first 50 only the count of the rest.
+
+    `for_python` names arguments of functions in place of options of commands.
+    """
     lines: list[Line] = []
     for error in errors[:SHOWN_ERRORS]:
         lines += [BLANK] if lines else []
-        lines += _draw_problem(Span(f"error[{error.code}]", "bad"), error)
+        lines += _draw_problem(Span(f"error[{error.code}]", "bad"), error, width, for_python=for_python)
     if len(errors) > SHOWN_ERRORS:
-        lines += [BLANK, line(f"and {len(errors) - SHOWN_ERRORS} more errors; `--json` has them all")]
+        where = "`errors` of this exception" if for_python else "`--json`"
+        lines += [BLANK, line(f"and {len(errors) - SHOWN_ERRORS} more errors; {where} has them all")]
     return lines
+
+
+def write_problem(error: AnswerkeyError, *, for_python: bool = False) -> str:
+    """Return an error, or several, as text."""
+    errors = error.errors if isinstance(error, Problems) else (error,)
+    return plain_text(draw_problems(errors, for_python=for_python)).rstrip("\n")
 
 
 def draw_notice(notice: Notice) -> list[Line]:
@@ -421,16 +458,68 @@ def draw_notice(notice: Notice) -> list[Line]:
     return _draw_problem(Span("warning", "warn"), notice)
 
 
-def _draw_problem(label: Span, problem: AnswerkeyError | Notice) -> list[Line]:
-    first, *rest = make_visible(problem.message, keep_lines=True).split("\n")
+def _draw_problem(
+    label: Span, problem: AnswerkeyError | Notice, width: int = 0, *, for_python: bool = False
+) -> list[Line]:
+    """Return a problem as lines; with a `width`, also the line of the file where it is."""
+    name = name_arguments if for_python else str
+    first, *rest = make_visible(name(problem.message), keep_lines=True).split("\n")
     lines = [line(label, Span(f": {first}", "strong")), *(line(f"  {more}") for more in rest)]
     if problem.where and str(problem.where):
-        lines.append(line(Span("  --> ", "dim"), show_place(problem.where)))
+        place = show_place(problem.where)
+        lines.append(line(Span("  --> ", "dim"), place.removeprefix("--") if for_python else place))
+        lines += _draw_source(problem, width) if width and isinstance(problem, AnswerkeyError) else []
     if problem.hint:
-        first, *rest = make_visible(problem.hint, keep_lines=True).split("\n")
+        first, *rest = make_visible(name(problem.hint), keep_lines=True).split("\n")
         lines.append(line(Span("  = help: ", "dim"), first))
         lines += [line(f"          {more}") for more in rest]
     return lines
+
+
+def _draw_source(error: AnswerkeyError, width: int) -> list[Line]:
+    """Return the line of a file, cut around a caret below the mistake; nothing where its column is not known.
+
+    What is hidden in it, tabs too, is written out, so that the caret stands right. A value that may not be
+    shown is not shown in its file either.
+    """
+    place = error.where or Place()
+    source = None if error.code == "E117" or HIDDEN in error.message else _read_line(place)
+    if source is None:
+        return []
+    key = re.search(rf'(?<!\\)"{re.escape((place.field or "").rpartition(".")[2])}"\s*:\s*', source)
+    column = place.column or (key.end() + 1 if key else 0)
+    for name in re.findall(r"`([^`]+)`", error.message)[::-1] if error.code in _ABOUT_NAMES else ():
+        if found := re.compile(rf"(?<!\w){re.escape(name)}(?!\w)").search(source, max(0, column - 1)):
+            column = found.start() + 1  # the place was that of the template, the mistake is a name in it
+            break
+    shown = hide_values(source)
+    if shown != source:
+        pairs = enumerate(zip(shown, source, strict=False), start=1)
+        column = min(column, next((at for at, (one, two) in pairs if one != two), column))
+    number, room = Span(f"{place.line:>5} | ", "dim"), width - 8
+    before, after = make_visible(shown[: max(0, column - 1)]), shown[max(0, column - 1) :]
+    if measure_width(before) + measure_width(after[:room]) > room:
+        while measure_width(before) > room // 2:
+            before = f"…{before[2 + (measure_width(before) - room // 2) // 2 :]}"
+    cells = measure_width(before)
+    lines = [line(number, before + shorten(after, room - cells))]
+    if 0 < column <= len(source) + 1:
+        return [*lines, line(Span(f"{'|':>7} ", "dim"), " " * cells, Span("^", "bad"))]
+    return lines if error.code == "E202" else []  # a row that is wrong as a whole
+
+
+def _read_line(place: Place) -> str | None:
+    """Return the line of a place in a local text file; None where there is none, or it is far down."""
+    path, raw = Path(place.file or ""), b""
+    if place.line is None or path.suffix.lower() not in _SHOWN_FILES:
+        return None
+    try:
+        with path.open("rb") as stream:
+            for _ in range(place.line):
+                raw = stream.readline(_MOST_BYTES) if stream.tell() < _MOST_BYTES else b""
+    except (OSError, ValueError):
+        return None
+    return None if not raw or b"\0" in raw else raw.decode("utf-8-sig", "replace").rstrip("\r\n")
 
 
 def show_place(place: Place) -> str:
@@ -438,17 +527,42 @@ def show_place(place: Place) -> str:
     return str(place if place.file is None else replace(place, file=shorten_path(place.file)))
 
 
-def describe_problem(error: AnswerkeyError) -> dict[str, object]:
-    """Return an error as `--json` prints it: `error`, or `errors` for several."""
-    if isinstance(error, Problems):
-        return {"errors": [one.describe() for one in error.errors]}
-    return {"error": error.describe()}
+#: Options, if they are arguments of Python; those that need no value there; commands that are functions.
+_OPTION = re.compile(
+    "--(?!json|to|column|score|host|port|allow-network|save-details|upgrade|dry-run|question|clean)"
+    r"([a-z][a-z2-]+)(?: ('[^']*'|[^\s`]+))?(?=[`\s])"
+)
+_SWITCH = re.compile(r"--(no-)?(trust-code|allow-outside|copy|common|batch)(?=[`\s])")
+_COMMAND = re.compile(r"`answerkey (run|score|resume|rescore|check|audit|compare)\b ?([^`-]*)`")
+
+
+def name_arguments(text: str) -> str:
+    """Return a text with commands and options in backticks as Python calls them, where Python has them."""
+
+    def name_option(found: re.Match[str]) -> str:
+        name, value = found[1].replace("-", "_"), (found[2] or "…").strip("'")
+        shown = value if re.fullmatch(r"[\d./]+|…", value) else f'"{value}"'
+        if name == "allow_host":
+            return f"allow_hosts=({shown},)"
+        key, mark, inner = value.partition("=")
+        return f'config={{"{key}": {inner}}}' if name == "config" and mark else f"{name}={shown}"
+
+    text = text.replace("`--unpaired`", "`is_paired=False`")
+    text = _SWITCH.sub(lambda found: f"{found[2].replace('-', '_')}={not found[1]}", text)
+    return _COMMAND.sub(r"`ak.\1(\2)`", _OPTION.sub(name_option, text))
+
+
+def describe_problems(errors: Iterable[AnswerkeyError]) -> dict[str, object]:
+    """Return errors as `--json` prints them, with the paths that the user gave."""
+    found = [one.describe() for one in errors]
+    return {"errors": [one | {"file": one["file"] and shorten_path(str(one["file"]))} for one in found]}
 
 
 def describe_notices(notices: Iterable[Notice]) -> list[dict[str, object]]:
     """Return notices as plain values."""
-    found = [(notice, notice.where or Place()) for notice in notices]
+    found = [(one, one.where or Place()) for one in notices]
+    files = [at.file and shorten_path(at.file) for _, at in found]
     return [
-        {"message": one.message, "file": at.file, "line": at.line, "column": at.column, "hint": one.hint}
-        for one, at in found
+        {"message": one.message, "file": file, "line": at.line, "column": at.column, "hint": one.hint}
+        for (one, at), file in zip(found, files, strict=True)
     ]

@@ -658,12 +658,8 @@ class Notice:
             object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
-        lines = [f"warning: {self.message}"]
-        if self.where and str(self.where):
-            lines.append(f"  --> {self.where}")
-        if self.hint:
-            lines.append(f"  = help: {self.hint}")
-        return "\n".join(lines)
+        place = f"\n  --> {self.where}" if self.where and str(self.where) else ""
+        return f"warning: {self.message}{place}" + (f"\n  = help: {self.hint}" if self.hint else "")
 
 
 Kind = TypeVar("Kind")

@@ -263,7 +263,7 @@ def test_a_second_process_on_the_same_run_is_refused(
             command = [sys.executable, "-m", "answerkey", "resume", str(project / "shared"), "--json"]
             done = subprocess.run(command, check=False, capture_output=True)
             refusals.append(done.returncode)
-            refusals.append(int(json.loads(done.stdout)["error"]["code"][1:]))
+            refusals.append(int(json.loads(done.stdout)["errors"][0]["code"][1:]))
         return killer(messages)
 
     server.change(answers=resume_too)

@@ -151,7 +151,7 @@ def test_keys_are_in_no_error_whoever_words_it(
     """A refused key, and a bug that puts a key into its exception: not on stderr, in JSON or a traceback."""
     server.change(api_key="another")
     refused = [call("-v", "run", project, "--out", project / name, "--json") for name in "ab"]
-    assert [one.json["error"]["code"] for one in refused] == ["E304", "E304"]
+    assert [one.json["errors"][0]["code"] for one in refused] == ["E304", "E304"]
 
     def fail(self: LiveModel, *_: object, **__: object) -> NoReturn:
         sent = self.connection.reveal_headers()

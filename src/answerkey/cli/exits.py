@@ -20,7 +20,7 @@ from typing import TextIO
 import click
 
 from answerkey._version import __version__
-from answerkey.cli.console import has_written_json, write_json, write_lines
+from answerkey.cli.console import Console, has_written_json, write_json, write_lines
 from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError, hide_secrets
 
 #: Ctrl-C; Slurm, Kubernetes, `docker stop`; a terminal that is closed (where the system has that).
@@ -145,6 +145,9 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
             stream.reconfigure(errors="backslashreplace")
     with hear_signals(lambda stop: _tell_interrupt(stop, words), is_last=is_last) as heard:
         try:
+            from answerkey.text import remember_paths
+
+            remember_paths(words)
             code = work()
             sys.stdout.flush()
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - nothing ends in a traceback
@@ -174,12 +177,13 @@ def _tell_error(error: BaseException, words: Sequence[str]) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         sys.stderr.write(f"{error.ctx.get_help() if error.ctx else error}\n")
         return error.exit_code
-    from answerkey.text import describe_problem, draw_problems
+    from answerkey.text import describe_problems, draw_problems
 
     told = translate(error, words)
+    errors = told.errors if isinstance(told, Problems) else (told,)
     if _wants_json(words):
-        write_json(describe_problem(told) | _describe_notes(told))
-    write_lines(draw_problems(told.errors if isinstance(told, Problems) else (told,)), sys.stderr)
+        write_json(describe_problems(errors) | _describe_notes(told))
+    write_lines(draw_problems(errors, Console().width), sys.stderr)
     _say_notes(error)
     return told.exit_code
 
@@ -189,8 +193,8 @@ def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
     why = stop if isinstance(stop, Interrupted) else Interrupted(signal.SIGINT)
     try:
         if _wants_json(words) and not has_written_json():
-            error = {"code": None, "message": why.message}
-            write_json({"error": error} | _describe_notes(stop))
+            error = AnswerkeyError("", why.message).describe() | {"code": None}
+            write_json({"errors": [error]} | _describe_notes(stop))
         sys.stdout.flush()
         sys.stderr.write(f"{why.message}\n")
         _say_notes(stop)

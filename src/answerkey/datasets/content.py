@@ -21,14 +21,15 @@ from answerkey.errors import DataError, Place, listing, raise_all, suggest
 MAX_CELL = 16 * 2**20
 #: A content of at most so many bytes is held in memory; a larger one is read as a stream.
 HELD_BYTES = 32 * 2**20
-#: How many bad rows of one file are shown; the rest is counted.
-SHOWN = 20
+#: How many bad rows of one file are shown, and how many with the same mistake; the rest is counted.
+SHOWN, SAME_SHOWN = 20, 3
 #: What Polars raises about a file that is not what it should be.
 FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 _BLOCK = 2**20
 #: One block of Zstandard data may expand many thousand times.
 _PACKED_BLOCK = 2**13
 _HEAD = 64
+_ENCODING_HINT = "save the file as UTF-8; `iconv -f {} -t UTF-8 FILE` prints it so"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32",
@@ -44,6 +45,9 @@ _SIGNATURES: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"\x28\xb5\x2f\xfd": ("compressed with zstd: add `.zst` to its name", ()),
     b"PK\x03\x04": ("a zip archive or a workbook: unpack it, or save it as CSV", ()),
     b"\xd0\xcf\x11\xe0": ("a workbook: save it as CSV", ()),
+    b"version https://git-lfs": ("a pointer of Git LFS: fetch the file with `git lfs pull`", ()),
+    b"<!DOCTYPE": ("a web page: download the file itself", ()),
+    b"<html": ("a web page: download the file itself", ()),
     b"SQLite format 3": ("an SQLite database: export the table as CSV", ()),
 }
 
@@ -72,9 +76,13 @@ class RowErrors:
     def raise_any(self) -> None:
         """Raise what was found; nothing if nothing was."""
         errors = list(self.errors)
-        if self.unshown:
-            message = f"{self.unshown} more bad rows in this file are not shown"
-            errors.append(DataError(errors[-1].code, message, where=Place(file=self.file)))
+        if len({(one.code, one.message, one.hint) for one in errors}) == 1:
+            errors = errors[:SAME_SHOWN]
+        unshown = self.unshown + len(self.errors) - len(errors)
+        if unshown:
+            message = f"{unshown} more bad rows in this file are not shown"
+            hint = "correct the others first"
+            errors.append(DataError(errors[-1].code, message, where=Place(file=self.file), hint=hint))
         raise_all(errors)
 
 
@@ -181,7 +189,8 @@ class Content:
                 except UnicodeDecodeError as error:
                     where = self.place(number, len(line[: error.start].decode()) + 1)
                     message = f"byte 0x{line[error.start]:02x} is not valid UTF-8"
-                    broken.add("E203", message, where=where, hint=self.guess() or "save the file as UTF-8")
+                    hint = self.guess() or _ENCODING_HINT.format("LATIN1")
+                    broken.add("E203", message, where=where, hint=hint)
                     continue
                 if at >= 0:
                     hint = self.guess() or "the file is damaged, or is UTF-16: save it as UTF-8"

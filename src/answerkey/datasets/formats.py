@@ -47,6 +47,7 @@ CHUNK_CHARACTERS = 16 * 2**20
 UNNAMED = "column_1"
 #: So many lines are looked at to find two that are not blank.
 _LOOKED_AT = 20
+_ROWS_HINT = "is this the right file, and was it written to its end?"
 _SPACES = " \t\r\n"
 _SPACE = re.compile(f"[{_SPACES}]*")
 _BLOCK = 2**20
@@ -105,7 +106,7 @@ def read_delimited(
             next(rows, None)
         line, first = next(((line, cells) for line, cells in rows if cells), (1, []))
         if not first:
-            raise content.error("E210", "the file is empty", hint=content.guess())
+            raise content.error("E210", "the file is empty", hint=content.guess() or _ROWS_HINT)
         header = first if names is None else list(names)
         if names is None and len(first) > 1 and not first[0].strip():  # as pandas writes row numbers
             header = [UNNAMED, *first[1:]]
@@ -234,6 +235,17 @@ def _refuse_syntax(message: str, line: int, column: int) -> BadJsonError:
     return BadJsonError("E202", text, line=line, column=column)
 
 
+def _advise_syntax(source: str, error: BadJsonError) -> str:
+    """Return what to do about a line that is not JSON."""
+    rest = source[(error.column or 1) - 1 :].lstrip()[:1] or "end"
+    hints = {
+        "'": "JSON has double quotes only: write rows with `json.dumps(row)`",
+        "}": "remove the comma before it",
+    }
+    hints["end"] = "the line ends too early: one row is one line, from `{` to `}`"
+    return hints.get(rest, 'a row is one line such as `{"question": "…", "answer": "A"}`')
+
+
 def _chunk_objects(
     content: Content, notices: list[Notice], values: Iterable[tuple[object, str, int]]
 ) -> Iterator[Chunk]:
@@ -259,7 +271,9 @@ def _chunk_objects(
             is_full = buffer.add(check_row(value, source), line, len(source))
         except BadJsonError as error:
             where = Place(file=content.file, line=error.line or line, column=error.column, field=error.key)
-            hint = content.guess() if error.column else error.hint
+            if error.column and (what := content.guess()):  # no row of it will do
+                raise DataError(error.code, error.message, where=where, hint=what) from None
+            hint = _advise_syntax(source, error) if error.column else error.hint
             errors.add(error.code, error.message, where=where, hint=hint)
             continue
         is_empty = False
@@ -269,7 +283,7 @@ def _chunk_objects(
     yield from buffer.take()
     if not names:
         message = "the file has no rows" if is_empty else "the rows of the file have no columns"
-        raise content.error("E210", message)
+        raise content.error("E210", message, hint=_ROWS_HINT)
     notices += check_names(list(names), content.place())
 
 
@@ -335,7 +349,7 @@ class _JsonList(JsonWindow):
         super().__init__(stream, DECODER, _BLOCK)
         self._lines_before, self._columns_before = 0, 0
         if not self.peek():
-            raise content.error("E210", "the file is empty")
+            raise content.error("E210", "the file is empty", hint=_ROWS_HINT)
         if not self.take("["):
             hint = "write a list of objects: `[{...}, {...}]`"
             if re.match(r"\s*\{.*\}\s*\n\s*\{", self.text + stream.read(_SHOWN)):

@@ -175,7 +175,7 @@ def find_completion_column(
     if column is not None:
         message = f"there is no completion column `{column}`"
         near = suggest(column, there)
-        hint = f"{near}; {hint}" if near else hint
+        hint = f"{near} {hint}" if near else hint
     raise DataError("E209", message, where=Place(file=rows.file), hint=hint)
 
 

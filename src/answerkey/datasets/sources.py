@@ -182,7 +182,8 @@ class FolderSource(FileFields):
             message = (
                 f"no file of the folder `{folder}` matches {wanted}" if wanted else "the folder is empty"
             )
-            hint = f"files there: {_list_names(folder, list_files(folder))}"
+            there = list_files(folder)
+            hint = f"files there: {_list_names(folder, there)}" if there else "put data files into it"
             raise DataError("E201", message, where=Place(file=str(folder)), hint=hint)
         table = read_documents(folder, texts, self)
         skipped = len(found) - len(texts)

@@ -128,6 +128,8 @@ class FileFields:
         if not self.format and not ending:
             message = f"the ending of `{name}` names no format"
             hint = f"endings: {listing(FORMATS)}, each also with {listing(COMPRESSIONS)}"
+            if Path(path).suffix.lower() in {".xlsx", ".xls", ".ods"}:
+                hint = f"save the sheet as CSV, and name that; {hint}"
             raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
         form = self.format or FORMATS[ending]
         if (self.header is not None or self.skip_rows) and form not in _DELIMITED:

@@ -7,6 +7,7 @@ shards is merged into one `RowProblems`, to which `check_whole` adds what is wro
 from __future__ import annotations
 
 import html
+import json
 import re
 import unicodedata
 from array import array
@@ -18,14 +19,26 @@ from functools import partial
 import polars as pl
 
 from answerkey.datasets.dataset import Shard
-from answerkey.datasets.questions import read_option_cell
-from answerkey.errors import AnswerkeyError, DataError, SpecError
+from answerkey.datasets.questions import NAMES, find_numbered, read_option_cell
+from answerkey.datasets.rows import Rows
+from answerkey.errors import AnswerkeyError, DataError, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
-from answerkey.scorers import asks_model, build_scores, find_role, try_action
+from answerkey.reader.explain import shorten
+from answerkey.scorers import (
+    Scorer,
+    asks_model,
+    build_scores,
+    compile_templates,
+    find_role,
+    resolve_rows,
+    try_action,
+)
 from answerkey.solvers import SingleTurnSolver, find_column_field, require_known
 from answerkey.spec import ScoringStep, Specification, Task
+from answerkey.spec.nodes import Node
 from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
+from answerkey.text import show_place
 from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
 
 #: How many rows of one kind are shown before only their number is.
@@ -50,7 +63,8 @@ class RowProblems:
     def add(self, kind: str, error: AnswerkeyError) -> None:
         """Count an error; keep it while there are few of its kind. The very same error is told once."""
         is_cut = self.counts[kind, error.code] >= SHOWN
-        if (not is_cut or error.where is None) and any(str(error) == str(known) for _, known in self.shown):
+        told = ((known.message, known.where) for _, known in self.shown)
+        if (not is_cut or error.where is None) and (error.message, error.where) in told:
             return
         self.counts[kind, error.code] += 1
         if not is_cut:
@@ -64,26 +78,43 @@ class RowProblems:
             more[kind, error.code] -= 1
         self.counts.update(more)
         self.failed.extend(offset + row for row in sorted(set(found.failed)))
-        self.fatal = list({str(error): error for error in (*self.fatal, *found.fatal)}.values())
+        self.fatal = distinct((*self.fatal, *found.fatal))
         self.notices = list(dict.fromkeys((*self.notices, *found.notices)))
 
-    def errors(self) -> list[AnswerkeyError]:
-        """Return the errors to show, with one more for each kind that was cut.
+    def errors(self, prepared: Prepared) -> list[AnswerkeyError]:
+        """Return the errors to show: what many rows have in common, then single rows, then how many more.
 
-        Each says how to go on all the same, if a row would be left.
+        Each row says how to go on all the same, if a row would be left.
         """
-        allow = f"run with `--allow-failed {len(self.failed)}` to score the rest and report"
+        common, left, rows = list[AnswerkeyError](), len(self.failed), prepared.dataset.rows
+        for step in prepared.task.scoring:
+            name, above = f"scorer `{step.key}`", prepared.task.places.at("definition", "scorers", step.index)
+            is_bad = any(kind == name for kind, _ in self.shown)
+            if found := find_common(step.scorer, rows, self.failed, above) if is_bad else None:
+                same, mended, unlike, others = found
+                common.append(same)
+                left = max(left - mended, min(left, unlike))
+                # Of this scorer, only rows that are not so are shown.
+                self.shown = [one for one in self.shown if one[0] != name]
+                self.counts = Counter({kind: n for kind, n in self.counts.items() if kind[0] != name})
+                for problem in step.scorer.check_rows(others)[0]:
+                    self.add(name, problem.error)
+                self.counts[name, same.code] += unlike - len(others)
+        allow = f"run with `--allow-failed {left}` to score the rest and report"
         shown: list[AnswerkeyError] = []
         for _, error in self.shown:
             these = "this sample" if error.where and error.where.sample else "these samples"
             hint = f"{error.hint or 'fix the row'}, or {allow} {these} as FAILED"
             told = DataError(error.code, error.message, where=error.where, hint=hint)
-            shown.append(error if len(self.failed) >= self.rows else told)
+            shown.append(error if left >= self.rows else told)
         cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
         more = [
-            DataError(code, f"{kind}: {count} more rows have the same problem") for kind, code, count in cut
+            DataError(
+                code, f"{kind}: {count} more rows have the same problem", hint="correct the others first"
+            )
+            for kind, code, count in cut
         ]
-        return [*self.fatal, *shown, *more]
+        return [*self.fatal, *common, *shown, *more]
 
 
 def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
@@ -146,6 +177,216 @@ def check_whole(problems: RowProblems, prepared: Prepared) -> None:
         except SpecError as error:
             problems.fatal.append(error)
     problems.fatal.extend(find_unreadable(prepared))
+
+
+# What bad rows have in common, and the lines of their scorer that make them good.
+#
+# A dataset whose truths are all 0 to 3, `(B)`, lower case or an option's text has one mistake, not thousands.
+# Changes of the scorer are tried on the rows by the scorer's own check. One is offered where it makes many
+# rows good and leaves the good ones as they are, and where pasting it would not give a wrong truth to a row
+# that is an error now.
+
+TRUTH, CHOICES, OPTIONS = "ground_truth_choice", "choices", "options"
+#: So many rows, or all there are, have something in common; so many of them are shown.
+FEWEST = 3
+#: Changes are tried on so many bad rows first; and so many that one mends, or does not, are kept.
+TRIED = 50
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LONE = re.compile(r"\s*\{\{-?\s*([^{}]+?)\s*-?\}\}\s*")
+_CODE = re.compile(r"\w+(?:\.\w+|\[[^\[\]]*\])*")
+_PLACE, _OPTION = "the position of its choice, counted from", "the text of its option"
+_WHOLE = "{x} | int | string == {x} | string | replace('.0', '') and {x} | int >= "
+#: Marks around a label: those that are usual together, then all.
+_MARKS = ("()", ".", "[]", "):", "*", "()[].:,;*_\"' ")
+_NAME_IT = "correct the rows, or name the column that holds it: COLUMNS"
+_SECRET = "use a part of the dataset that has its truths, such as `validation`"  # noqa: S105 - no password
+#: What a truth may be, and the code that reads it: `x` is the code of the truth, `l` of the labels, `o` of
+#: the options, `m0` and `m1` map numbers to labels. Where the code takes more than is meant, what must hold.
+_TRUTHS = (
+    (f"{_PLACE} 0", "{l}[{x}]", "{x} is integer and {x} >= 0"),
+    (f"{_PLACE} 0", "{m0}[{x} | string]", ""),
+    (f"{_PLACE} 0", "{l}[{x} | int]", _WHOLE + "0"),
+    (f"{_PLACE} 1", "{l}[{x} - 1]", "{x} is integer and {x} >= 1"),
+    (f"{_PLACE} 1", "{m1}[{x} | string]", ""),
+    (f"{_PLACE} 1", "{l}[{x} | int - 1]", _WHOLE + "1"),
+    (_OPTION, "{l}[{o}.index({x})]", "{o}.count({x}) == 1"),
+    ("a list of one", "{x} | join", ""),
+    ("a label in the wrong case", "{x} | upper", ""),
+    ("a label in the wrong case", "{x} | lower", ""),
+    *(("a label with marks around it", f"{{x}} | trim({one!r})", "") for one in _MARKS),
+    *(("a label with marks, in the wrong case", f"{{x}} | trim({one!r}) | upper", "") for one in _MARKS),
+    *(("a label and the text of its option", f"{{x}}.split({one!r})[0] | trim('( ')", "") for one in ".):"),
+)
+#: The same for choices, by the type of their cells, with the code of the options.
+_SPLITS = [(f"{{c}}.split({mark!r}) | map('trim') | list", "") for mark in ",;|"]
+_CHOICES: dict[type, tuple[str, list[tuple[str, str]]]] = {
+    str: ("one text", [*_SPLITS, ("{c} | list", "")]),
+    dict: ("a mapping", [("{c}.label", "{c}.text"), ("{c} | list", "{c}.values() | list")]),
+    list: ("the texts of the options, not labels", [(f"{_LETTERS!r}[:{{c}} | length] | list", "{c}")]),
+}
+#: What can be said of rows that no line mends: the field, what must hold of its code, what it is, what to do.
+_SAID = (
+    (TRUTH, "{x} is none", "the ground truth is null", _NAME_IT),
+    (CHOICES, "{x} is none", "the choices are null", _NAME_IT),
+    (TRUTH, "{x} | string == '-1'", "the ground truth is -1, as where it is kept secret", _SECRET),
+    (CHOICES, "{x} is not none", "the choices are no list of labels", _NAME_IT),
+    (TRUTH, "{x} is not none", "the ground truth is none of the choices", _NAME_IT),
+)
+
+
+@dataclass
+class Mend:
+    """What rows have in common, and the lines to write; without lines there is only something to say.
+
+    `test` says the same as the lines, and fails on values that are not so. `way` is what the truth is. Then:
+    how many bad rows it mends, how many good ones it leaves as they are, of how many the lines make something
+    that is not meant, and some bad rows that it does or does not mend.
+    """
+
+    what: str
+    lines: dict[str, str]
+    test: dict[str, str]
+    way: str = ""
+    hint: str = ""
+    mended: int = 0
+    kept: int = 0
+    spoilt: int = 0
+    rows: list[int] = field(default_factory=list)
+    others: list[int] = field(default_factory=list)
+
+    def fits(self, total: int, bad: int) -> bool:
+        """Return whether it is worth telling of so many rows, of which so many are bad."""
+        if not self.lines:  # rows that are wrong in several ways are better told singly, if all can be
+            return self.mended >= max(SHOWN + 1 if self.way else FEWEST, total / 2)
+        # A position may look like a label: all of them are meant.
+        is_position = self.way.startswith(_PLACE) and self.mended + self.kept == total
+        is_common = is_position or self.mended >= min(FEWEST, total)
+        return is_common and self.kept == total - bad and not self.spoilt
+
+
+def find_common(
+    scorer: Scorer, rows: Rows, failed: Sequence[int], written: Node
+) -> tuple[DataError, int, int, Samples] | None:
+    """Return an error for what many bad rows have in common, how many do and how many do not, some of these.
+
+    Some of the `failed` rows are bad for this scorer, which is `written` in a file. None when no more than a
+    few rows are alike.
+    """
+    templates, _ = compile_templates(scorer)
+    few, total, bad = _take(rows, failed), len(rows), 0
+    possible = _list_mends(templates, few) if {TRUTH, CHOICES} <= templates.keys() else ()
+    mends = [one for one in possible if _try(one.test, templates, few)[0].any()]
+    for start in range(0, total if mends else 0, SHARD_ROWS):
+        samples = rows.slice(start, SHARD_ROWS).load()
+        was_good, before = _try({}, templates, samples)
+        bad += len(samples) - int(was_good.sum())
+        for mend in mends:
+            is_good, truths = _try(mend.test, templates, samples)
+            is_same = is_good if mend.way.startswith(_PLACE) else is_good & truths.eq_missing(before)
+            mend.spoilt += int((_try(mend.lines, templates, samples)[0] & ~is_good).sum())
+            mend.mended += int((is_good & ~was_good).sum())
+            mend.kept += int((is_same & was_good).sum())
+            mend.rows += (start + (is_good & ~was_good).arg_true().head(TRIED)).to_list()
+            mend.others += (start + (~is_good & ~was_good).arg_true().head(TRIED)).to_list()
+    fit = [one for one in mends if one.fits(total, bad)]
+    fit = [one for one in fit if one.lines] or fit
+    if not fit:
+        return None
+    best = [one for one in fit if one.mended == max(one.mended for one in fit)]
+    # Ways to read a truth between which no row decides.
+    rivals = {one.way: one for one in reversed(best) if one.way.startswith((_PLACE, _OPTION))}
+    first, chosen = best[0], list(rivals.values())[::-1] if best[0].way in rivals else best[:1]
+    names = [name for name in (CHOICES, TRUTH) if name in (first.lines or list(first.test)[:1])]
+    samples = _take(rows, first.rows)
+    shown = names if first.lines else (CHOICES, TRUTH)
+    values = zip(*(templates[name].values(samples) for name in shown), strict=True)
+    texts = [", ".join("null" if one is None else shorten(one) for one in row) for row in values]
+    order = sorted(range(len(texts)), key=lambda row: (texts.index(texts[row]) != row, row))
+    scope = f"all {total:,} rows" if first.mended == total else f"{first.mended:,} of {total:,} rows"
+    told = [f"{scope}: {', or '.join([first.what, *(one.way for one in chosen[1:])])}"]
+    told += [f"{show_place(samples.place(row))}: {texts[row]}" for row in sorted(order[:FEWEST])]
+    blocks = ["\n".join(f"{name}: {value}" for name, value in one.lines.items()) for one in chosen]
+    hint = "\nor, if that is meant:\n".join(["write in the scorer:\n" + blocks[0], *blocks[1:]])
+    hint = hint if first.lines else first.hint.replace("COLUMNS", listing(rows.columns))
+    where, code = written.at(names[0]).place, "E205" if CHOICES in names else "E204"
+    error = DataError(code, "\n".join(told), where=where, hint=hint)
+    return error, first.mended, bad - first.mended, _take(rows, first.others)
+
+
+def _take(rows: Rows, positions: Sequence[int]) -> Samples:
+    return rows.take(pl.Series(positions[:TRIED], dtype=pl.UInt32)).load()
+
+
+def _try(
+    test: Mapping[str, str], templates: Mapping[str, Template], samples: Samples
+) -> tuple[pl.Series, pl.Series]:
+    """Return which rows are good with changed lines, and their truths."""
+    try:
+        changes = {name: Template.compile(json.loads(value)) for name, value in test.items()}
+        found = resolve_rows({**templates, **changes}, samples)
+    except AnswerkeyError:  # a column may be called anything
+        return pl.repeat(False, len(samples), eager=True), pl.repeat(None, len(samples), eager=True)  # noqa: FBT003 - Polars'
+    return found.reasons().is_null(), found.truths
+
+
+def _list_mends(templates: Mapping[str, Template], few: Samples) -> Iterator[Mend]:
+    """Yield changes to try, the simplest first: of choices, truths or both; then what can be said."""
+    truth, choices = (_find_code(templates[name]) for name in (TRUTH, CHOICES))
+    stated = resolve_rows({CHOICES: templates[CHOICES]}, few).choices
+    constant = "".join(stated[0]) if templates[CHOICES].kind == "constant" else ""
+    # What the choices are, lines for that and to test it, the code of the labels, all labels, the options.
+    readings: list[tuple[str, dict[str, str], dict[str, str], str, str, str]] = []
+    readings.append(("", {}, {}, repr(constant) if constant else choices, constant, ""))
+    cell = next((one for one in templates[CHOICES].values(few) if one is not None), None)
+    if choices and stated.null_count() and type(cell) in _CHOICES:
+        what, forms = _CHOICES[type(cell)]
+        for code, texts in ((one.format(c=choices), more.format(c=choices)) for one, more in forms):
+            options = {OPTIONS: _write(texts)} if texts and OPTIONS not in templates else {}
+            lines = test = {CHOICES: _write(code)} | options
+            size = len(cell) if isinstance(cell, list) else 0
+            if size:
+                must = f"{choices} is not string and {choices} is not mapping"
+                test = {CHOICES: _write(f"{code} if {must}")} | options
+            if 1 < size <= len(_LETTERS):  # the same labels in every row, if it has as many
+                same = {CHOICES: _write(f"{code} if {must} and {choices} | length == {size}")} | options
+                fixed = {CHOICES: json.dumps([*_LETTERS[:size]])} | options
+                readings.append((what, fixed, same, repr(_LETTERS[:size]), _LETTERS[:size], texts))
+            labels = repr(_LETTERS) if size else f"({code})"
+            readings.append((what, lines, test, labels, "", f"({texts})" if " " in texts else texts))
+    columns = [one for name in NAMES["options"] for one in few.columns if one.lower() == name]
+    known = [f"sample.{one}" if one.isidentifier() else f"sample[{one!r}]" for one in columns]
+    spread = f"[{', '.join(f'sample[{one!r}]' for one in find_numbered(few.columns))}]"
+    given = [_find_code(templates[OPTIONS])] if OPTIONS in templates else [*known, spread]
+    for what, lines, test, labels, names, texts in readings:
+        said = f"the choices are {what}" if what else ""
+        if lines:
+            yield Mend(said, lines, test)
+        maps = [repr({str(at): one for at, one in enumerate(names, base)}) for base in (0, 1)]
+        for way, form, must in _TRUTHS if truth else ():
+            for option in filter(None, [texts, *given]) if "{o}" in form else [""]:
+                code = form.format(x=truth, l=labels, o=option, m0=maps[0], m1=maps[1])
+                tried = f"{code} if {must.format(x=truth, o=option)}" if must else code
+                both = "; ".join(filter(None, [said, f"the ground truth is {way}"]))
+                yield Mend(both, lines | {TRUTH: _write(code)}, test | {TRUTH: _write(tried)}, way)
+    good = {TRUTH: '"A"', CHOICES: '["A", "B"]'}
+    for name, must, said, hint in _SAID:
+        code = truth if name == TRUTH else choices
+        if code and (must != "{x} is not none" or bool(stated.null_count()) == (name == CHOICES)):
+            test = {name: _write(f"{json.loads(good[name])!r} if {must.format(x=code)}")}
+            test |= {one: value for one, value in good.items() if one != name}
+            yield Mend(said, {}, test, way="any" if "not" in must else "", hint=hint)
+
+
+def _find_code(template: Template) -> str:
+    """Return the expression of a template that is nothing else; "" for any other."""
+    found = _LONE.fullmatch(template.source) if isinstance(template.source, str) else None
+    code = found[1] if found else ""
+    return code if not code or _CODE.fullmatch(code) else f"({code})"
+
+
+def _write(code: str) -> str:
+    """Return a template as a value of YAML."""
+    return json.dumps(f"{{{{ {code} }}}}", ensure_ascii=False)
 
 
 # Whether the prompt shows the options: a model that does not see them can only guess a letter.

@@ -110,7 +110,7 @@ def run_task(
     """
     problems, measured = _run_shards(prepared, writer, engine, progress, first=first, is_stopped=is_stopped)
     if problems.fatal or len(problems.failed) > allowed:
-        return Outcome(notices=problems.notices, refused=problems.errors())
+        return Outcome(notices=problems.notices, refused=problems.errors(prepared))
     failure = next((one.failure for one in measured if one.failure is not None), None)
     if failure is not None:
         return Outcome(notices=problems.notices, failure=failure)

@@ -34,6 +34,7 @@ from answerkey.errors import (
     NoModelError,
     Place,
     SpecError,
+    distinct,
     is_url,
     listing,
     raise_all,
@@ -476,7 +477,7 @@ def find_missing_design(task: Task, dataset: Dataset) -> list[AnswerkeyError]:
                 own = task.place(*above, name)  # the metric says it, or the task for all of them
                 where = task.place("definition", name) if own == task.place(*above) else own
                 named.append((f"`{name}`", column, where))
-    return list({str(error): error for error in _refuse_columns(named, dataset)}.values())
+    return distinct(_refuse_columns(named, dataset))
 
 
 def _refuse_columns(
@@ -512,7 +513,9 @@ def find_completions(
             "E209",
             f"scorer `{wanted[0]}` needs completions: the task has no solver, and dataset `{dataset.name}`"
             " has no column `completion`, `output`, `response` or `model_output`",
-            hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`",
+            where=Place(file=dataset.rows.file),
+            hint="name the column with `--completion-column NAME`, or bring a file with `--completions FILE`;"
+            f" columns: {listing(dataset.columns)}",
         )
     return BlankCompletions()
 

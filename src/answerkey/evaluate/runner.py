@@ -29,6 +29,7 @@ from answerkey.errors import (
     Place,
     RunError,
     SpecError,
+    distinct,
     is_url,
     raise_all,
 )
@@ -232,7 +233,7 @@ def check_tasks(
         problems = check_task(one, engine, progress)
         notices.extend([*one.dataset.notices, *problems.notices])
         if problems.fatal or len(problems.failed) > options.failed_limit(len(one.dataset)):
-            errors.extend(problems.errors())
+            errors.extend(problems.errors(one))
         checked.append(replace(one, failed=problems.failed, is_checked=True))
     raise_all(errors)
     return checked, list(dict.fromkeys(notices))
@@ -598,11 +599,11 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
             continue
         found = check_task(prepared, open_engine(), progress or stay_silent)
         dataset = prepared.dataset
-        errors.extend(found.errors())
+        errors.extend(found.errors(prepared))
         notices.extend([*dataset.notices, *found.notices])
         templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
         tasks.append(CheckedTask(specification.key, dataset.name, len(dataset), templates))
-    unique = list({str(error): error for error in errors}.values())
+    unique = distinct(errors)
     return Checked(tuple(sort_errors(unique)), tuple(dict.fromkeys(notices)), tuple(tasks))
 
 

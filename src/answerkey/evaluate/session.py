@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import polars as pl
 
 from answerkey.engines import LocalEngine
-from answerkey.errors import AnswerkeyError, SolverError, SpecError, raise_all
+from answerkey.errors import AnswerkeyError, SolverError, SpecError, distinct, raise_all
 from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
 from answerkey.models.cache import CallCache
@@ -612,4 +612,4 @@ def require_askable(tasks: Sequence[Prepared], options: Options) -> None:
             hint = "say it with `--price IN:OUT` (USD per million tokens), or use `--max-calls`"
             message = f"`--max-cost` cannot hold: what `{model.name}` costs is not known"
             errors.append(SpecError("E119", message, hint=hint))
-    raise_all(list({str(error): error for error in errors}.values()))
+    raise_all(distinct(errors))

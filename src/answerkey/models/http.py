@@ -190,7 +190,9 @@ def explain_error(error: Exception, host: str, seconds: float, *, has_begun: boo
             reason = getattr(error.certificate_error, "verify_message", "it cannot be checked")
             return NoReply("certificate", f"the certificate of {host} is not valid: {reason}")
         case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
-            return NoReply("certificate", f"no secure connection to {host}")
+            is_plain = any(one in str(error) for one in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"))
+            why = f"{host} answers without TLS" if is_plain else f"no secure connection to {host}"
+            return NoReply("certificate", why)
         case aiohttp.ServerTimeoutError():
             return NoReply("timeout", f"{host} did not take the connection in time")
         case TimeoutError():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC
@@ -206,15 +207,16 @@ _LONGEST = 300
 
 
 class Health:
-    """What the outcomes of calls say about the endpoint; `name` is the model's.
+    """What the outcomes of calls say about the endpoint; `name` is the model's, `key` whether one is sent.
 
     `is_reached` is whether anything was ever heard of the endpoint, `start_hint` how it is started.
     """
 
-    def __init__(self, name: str, host: str, start_hint: str | None = None) -> None:
+    def __init__(self, name: str, host: str, start_hint: str | None = None, *, has_key: bool = True) -> None:
         self._name = name
         self._host = host
         self._start_hint = start_hint
+        self._has_key = has_key
         self.is_reached = False
         self._has_answered = False
         self._label = ""
@@ -233,40 +235,44 @@ class Health:
         self._count = self._count + 1 if label == self._label else 1
         self._label = label
         why = (outcome.completion.error or label)[:_LONGEST]
+        code, name, go_on = "E306", f"`{self._name}`", "then `answerkey resume` goes on"
         if label == "model_not_found" or (label == "status 404" and not self._has_answered):
-            code, message = (
-                "E306",
-                f"`{self._host}` does not know the model, or the address, of `{self._name}`: {why}",
-            )
-            hint = (
-                "correct the name or the address and start a new run; if they are right, see that the "
-                "endpoint has the model, and `answerkey resume` goes on"
-            )
+            message = f"`{self._host}` does not know the model, or the address, of {name}: {why}"
+            hint = f"{self._correct_address()}, and start a new run; or let the endpoint load it, {go_on}"
         elif label == "insufficient_quota":
-            code, message = "E304", f"`{self._host}` has no quota left for the key of `{self._name}`: {why}"
-            hint = (
-                "add credit, or raise the limit of the account; what was answered is kept, and "
-                "`answerkey resume` goes on"
-            )
+            code, message = "E304", f"`{self._host}` has no quota left for the key of {name}: {why}"
+            hint = f"add credit, or raise the limit of the account; what was answered is kept, {go_on}"
         elif outcome.verdict is Verdict.REFUSED:
             if self._has_answered and label == "status 403" and self._count < REFUSALS_IN_A_ROW:
                 return None
-            code, message = "E304", f"the endpoint of `{self._name}` refuses the key ({label}): {why}"
-            hint = (
-                "check the key; what was answered is kept, and `answerkey resume` goes on with a better one"
-            )
+            what = "refuses the key" if self._has_key else "wants a key, and none is sent"
+            code, message = "E304", f"the endpoint of {name} {what} ({label}): {why}"
+            what = "check the key" if self._has_key else "set `ANSWERKEY_API_KEY` in the environment"
+            hint = f"{what}; what was answered is kept, {go_on}"
         elif not self.is_reached:
-            what = "never answers" if label == "timeout" else "cannot be reached"
-            code, message = "E306", f"`{self._name}` {what}: {why}"
-            hint = "check the address, and that the endpoint is up; then `answerkey resume` goes on"
+            message = f"{name} {'never answers' if label == 'timeout' else 'cannot be reached'}: {why}"
+            hint = f"check the address, and that the endpoint is up; {go_on}"
+            hint = "write `http://` in place of `https://`" if "without TLS" in why else hint
             hint = self._start_hint or hint if label == "connect" else hint
+        elif outcome.verdict is Verdict.UNREADABLE and not self._has_answered:
+            message = f"{name} does not answer as an API does: {why}"
+            hint = f"{self._correct_address()}, and start a new run"
         elif label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
             return None
         else:
-            code = "E306"
-            message = f"{self._count} calls to `{self._name}` failed in a row, all for the same reason: {why}"
+            message = f"{self._count} calls to {name} failed in a row, all for the same reason: {why}"
             hint = "what was answered is kept, and `answerkey resume` calls the model for the rest"
         return SolverError(code, message, hint=hint)
+
+    def _correct_address(self) -> str:
+        """Return what to do about an address that is wrong, or a name that is not known there."""
+        whole, mark, model = self._name.partition("#")
+        address = whole.partition("?")[0].rstrip("/")
+        if mark and not re.search(r"/v\d|/chat/|/completions", address):
+            return f"most APIs have `/v1` in their address: write `{address}/v1#{model}`"
+        return (
+            f"correct the name or the address{f' (`curl {address}/models` lists the names)' if mark else ''}"
+        )
 
 
 # How many requests are sent, and when.
@@ -415,7 +421,8 @@ class EndpointState:
         self.limits = limits
         self.clock = clock
         self.semaphore = RequestSemaphore(limits.choose_concurrent(connection.max_concurrent))
-        self.health = Health(connection.name, connection.host, connection.start_hint)
+        has_key = connection.key is not None or bool(connection.headers)
+        self.health = Health(connection.name, connection.host, connection.start_hint, has_key=has_key)
         requests = connection.requests_per_minute or limits.requests_per_minute
         tokens = connection.tokens_per_minute or limits.tokens_per_minute
         self._requests = None if requests is None else Bucket(requests, clock)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import polars as pl
 
-from answerkey.errors import RunError, listing
+from answerkey.errors import RunError, find_near, listing
 from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.rerun import find_task, reopen
 from answerkey.exporters import describe_verdict, find_encoded, to_json
@@ -57,7 +56,7 @@ def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Expla
     if not found:
         firsts = [one.stored_scores.read(0, SEARCHED_IDS, ["sample_id"]) for one in tasks]
         ids = [str(one) for first in firsts for one in first["sample_id"]]
-        alike = get_close_matches(name.zfill(6) if name.isdecimal() else name, ids, n=3, cutoff=0.6)
+        alike = find_near(name.zfill(6) if name.isdecimal() else name, ids, most=3)
         near = [one for one in ids if one.startswith(name)][:3] or alike
         span = f"the ids go from `{ids[0]}` to `{ids[-1]}`" if ids else "the run has no samples"
         hint = f"near it: {listing(near)}" if near else span

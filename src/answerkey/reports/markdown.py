@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from answerkey import text
 from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition, tell_gates
 from answerkey.reports.terminal import SIMULATED
@@ -242,7 +243,7 @@ def write_junit(runs: Sequence[Run]) -> str:
 def write_junit_fault(error: AnswerkeyError) -> str:
     """Return the JUnit document of a command that ended with an error."""
     suite = Element("testsuite", name="answerkey", time="0")
-    problem = ("error", f"{error.code}: {error.message}", str(error).split("\n"))
+    problem = ("error", f"{error.code}: {error.message}", text.write_problem(error).split("\n"))
     _add_case(suite, "answerkey", "the run comes to its end", problem)
     return _finish([suite])
 

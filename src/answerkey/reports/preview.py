@@ -20,6 +20,7 @@ from answerkey.text import (
     Span,
     Table,
     describe_notices,
+    describe_problems,
     draw_facts,
     draw_notice,
     draw_problems,
@@ -37,7 +38,7 @@ from answerkey.text import (
 
 def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list[Line]:
     """Return every error, every warning, with `with_plan` how templates are evaluated, and the count."""
-    blocks = [draw_problems(checked.errors), *map(draw_notice, checked.notices)]
+    blocks = [draw_problems(checked.errors, width), *map(draw_notice, checked.notices)]
     for task in checked.tasks if with_plan else ():
         lines = [line(Span(f"Templates of task {task.key}", "title"))]
         for one in task.templates:
@@ -82,7 +83,7 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
     ]
     return {
         "check": {"file": hide_secrets(file), "good": not checked.errors, "tasks": tasks},
-        "errors": [error.describe() for error in checked.errors],
+        **describe_problems(checked.errors),
         "notices": describe_notices(checked.notices),
     }
 

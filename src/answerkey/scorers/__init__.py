@@ -27,6 +27,7 @@ from answerkey.scorers.mcqa import (
     find_audited_rows,
     find_unread,
     judge,
+    resolve_rows,
 )
 from answerkey.types import Registry
 
@@ -83,6 +84,7 @@ __all__ = [
     "judge",
     "list_template_fields",
     "reads_by_templates",
+    "resolve_rows",
     "score_rows",
     "try_action",
 ]

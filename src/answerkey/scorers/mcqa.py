@@ -15,6 +15,7 @@ import ast
 import json
 import math
 import random
+import re
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,6 +78,8 @@ METADATA_NAMES = (
     "choices",
     "extraction_rule",
 )
+#: What is meant for a column, without the braces of a template.
+_COLUMN = re.compile(r"\W*(?:sample\.)?([A-Za-z_]\w+)\W*")
 #: Rows whose choices fewer others have are read one by one.
 SMALL_GROUP = 64
 
@@ -221,10 +224,12 @@ class StringEqualsMcqa(Scorer):
                 template = self.compile_field(field)
                 if template is not None and template.kind == "constant":
                     constants[field] = _read_value(field, template.evaluate())
-        faults = _build_pair(constants).faults
-        return errors + [
-            (one.field, SpecError("E108", f"`{one.field}`: {one.message}", hint=one.hint)) for one in faults
-        ]
+        for one in _build_pair(constants).faults:
+            written, advice = getattr(self, one.field), one.hint
+            if isinstance(written, str) and (word := _COLUMN.fullmatch(written)):
+                advice = f'for the column write `{one.field}: "{{{{ sample.{word[1]} }}}}"`'
+            errors.append((one.field, SpecError("E108", f"`{one.field}`: {one.message}", hint=advice)))
+        return errors
 
     def check_rows(self, samples: Samples) -> tuple[list[RowProblem], list[Notice]]:
         """Return an error for every faulty row, and a notice for every field whose values were trimmed."""
@@ -408,7 +413,8 @@ _REASON_WITHOUT_TEXT = (
 #: Longer text in a cell is no list of single characters; parsing it would only cost time.
 LONGEST_LIST = 100_000
 
-ADVICE = "only single-character choices are supported here; for longer answers use the scorer `string_equals`"
+_LONGER = "for longer answers use the scorer `string_equals`"
+ADVICE = f"only single-character choices are supported here; {_LONGER}"
 _LIST_HINT = 'write a list of single characters such as ["A", "B", "C", "D"]'
 
 
@@ -482,7 +488,8 @@ def _read_character(cell: object, reason: FaultReason, noun: str) -> tuple[str, 
     if not name:
         raise RowFault(reason, f"{noun} is empty", "every choice is one character, such as 'A'")
     if measure_character(name) != len(name) or len(name) > LONGEST_CHARACTER:
-        raise RowFault(reason, f"{noun} {shorten(name)} has more than one character", ADVICE)
+        hint = ADVICE if reason == "BAD_CHOICES" else f"write the label of a choice, such as 'A'; {_LONGER}"
+        raise RowFault(reason, f"{noun} {shorten(name)} has more than one character", hint)
     return compose(name), text != name
 
 

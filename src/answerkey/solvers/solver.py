@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from answerkey.errors import DataError, SpecError, listing, raise_all, suggest
+from answerkey.errors import DataError, SpecError, distinct, listing, raise_all, suggest
 from answerkey.models.config import OPTIONS_HINT, Model, missing_parts
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
@@ -110,8 +110,8 @@ def describe_row_errors(
 
 def raise_row_errors(samples: Samples, *outcomes: Sequence[object | RowError]) -> None:
     """Raise the errors of rows, each text once and no more than an error shows."""
-    errors = {str(error): error for found in outcomes for _, error in describe_row_errors(samples, found)}
-    raise_all(list(errors.values())[:SHOWN])
+    errors = (error for found in outcomes for _, error in describe_row_errors(samples, found))
+    raise_all(distinct(errors)[:SHOWN])
 
 
 def parse_literal(text: str) -> tuple[object, bool]:

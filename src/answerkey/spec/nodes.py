@@ -28,7 +28,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from answerkey.errors import AnswerkeyError, Place, SpecError
+from answerkey.errors import AnswerkeyError, Place, SpecError, hide_values, listing, suggest
 from answerkey.types import Notice
 
 #: Of a text that is included; and of YAML, where a million characters, or the nodes, take some two seconds.
@@ -52,6 +52,8 @@ class Problems:
 
     errors: list[AnswerkeyError] = dataclasses.field(default_factory=list)
     notices: list[Notice] = dataclasses.field(default_factory=list)
+    #: Where a key was reported that is meant for another: that this one is missing need not be said.
+    misspelt: set[tuple[Place, str]] = dataclasses.field(default_factory=set)
     _seen: set[tuple[str, str, Place | None]] = dataclasses.field(default_factory=set)
     _broken: set[Place | None] = dataclasses.field(default_factory=set)
 
@@ -344,9 +346,10 @@ def read_text(path: FilePath, shown: str, *, place: Place | None = None, most: i
     except FileNotFoundError:
         hint = f"there is no folder `{path.parent}`"
         if path.parent.is_dir():
-            there = (one.name for one in path.parent.iterdir() if one.suffix == path.suffix and path.suffix)
-            hint = ", ".join(f"`{name}`" for name in sorted(there)[:10])
-            hint = f"files there: {hint}" if hint else ""
+            there = [one.name for one in path.parent.iterdir() if one.suffix == path.suffix and path.suffix]
+            hint = suggest(path.name, there) or (
+                f"files there: {listing(sorted(there), limit=10)}" if there else ""
+            )
         raise SpecError("E101", f"file `{shown}` does not exist", where=where, hint=hint or None) from None
     except OSError as error:
         raise SpecError("E101", f"file `{shown}` cannot be read: {error.strerror}", where=where) from None
@@ -361,26 +364,25 @@ def decode(raw: bytes, shown: str) -> str:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        where = Place(file=shown, line=raw.count(b"\n", 0, error.start) + 1)
-        message = f"`{shown}` is not UTF-8 text: byte 0x{raw[error.start]:02x}"
-        raise SpecError("E102", message, where=where, hint="save the file as UTF-8") from None
+        before = raw[: error.start].decode().removeprefix("\ufeff").split("\n")
+        where = Place(file=shown, line=len(before), column=len(before[-1]) + 1)
+        name = "UTF-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "LATIN1"
+        message = f"`{shown}` is not UTF-8 text: byte 0x{raw[error.start]:02x}, as in {name}"
+        hint = f"save the file as UTF-8; `iconv -f {name} -t UTF-8 {shown}` prints it so"
+        raise SpecError("E102", message, where=where, hint=hint) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise SpecError("E102", f"`{shown}` holds a NUL character", where=Place(file=shown, line=line))
+        message, hint = f"`{shown}` holds a NUL character", "save the file as UTF-8 text"
+        raise SpecError("E102", message, where=Place(file=shown, line=line), hint=hint)
     return text
 
 
-#: Parts of ruamel's reasons, and what to do about them; the first that fits is told.
-_SYNTAX_HINTS = (
-    ("unknown escape character '|'", "write `|`; the backslash comes from a Markdown table"),
-    (
-        "unknown escape character",
-        "in double quotes a backslash begins an escape: write `\\\\`, or use single quotes",
-    ),
-    ("chomping", "text that begins with `>` or `|` needs quotes"),
-    ("token", "a value that begins with `{`, `[`, `%`, `@` or holds `: ` needs quotes"),
-    ("mapping values", "a value that begins with `{`, `[`, `%`, `@` or holds `: ` needs quotes"),
-)
+# ruamel says what it expected of a text that is no YAML, which is seldom what was meant.
+
+#: A line `key: value`, or one without the space; a value that is a bare template.
+_ENTRY = re.compile(r"\s*(?:- +)*[\w$.-]+(?P<mark>: +|:(?!//))(?P<value>\S.*)")
+_INDENT = re.compile(r"^(?: *- )* *(?=[^ ])", re.MULTILINE)
+_BARE_TEMPLATE = re.compile(r"\s*(?:- +)*(?:[\w$.-]+: +)?(?P<value>\{\{.*)")
 
 
 def parse_yaml(text: str, shown: str | None, problems: Problems) -> Node:
@@ -388,16 +390,75 @@ def parse_yaml(text: str, shown: str | None, problems: Problems) -> Node:
     try:
         return _Builder(shown, problems, YAML(typ="safe", pure=True).parse(text)).build()
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = Place(shown, mark.line + 1, mark.column + 1) if mark else Place(shown)
-        reason = error.problem or error.context or "it cannot be read"
-        hint = next((hint for part, hint in _SYNTAX_HINTS if part in reason), None)
+        reason, row, column, hint = _explain_syntax(error, text.split("\n"))
+        where = Place(shown, row + 1, column + 1)
         raise SpecError("E102", f"not valid YAML: {reason}", where=where, hint=hint) from None
     except YAMLError as error:
         position = getattr(error, "position", None)
         line = None if position is None else text.count("\n", 0, position) + 1
-        message = f"not valid YAML: {str(error).splitlines()[0]}"
-        raise SpecError("E102", message, where=Place(shown, line)) from None
+        message, hint = f"not valid YAML: {str(error).splitlines()[0]}", "remove the character"
+        raise SpecError("E102", message, where=Place(shown, line), hint=hint) from None
+
+
+def _explain_syntax(error: MarkedYAMLError, lines: list[str]) -> tuple[str, int, int, str]:
+    """Return what is wrong, its line and column from 0, and what to write instead."""
+    reason, context = error.problem or "", error.context or ""
+    mark = error.problem_mark or error.context_mark
+    start = error.context_mark or mark
+    row, column, begun = min(mark.line, len(lines) - 1), mark.column, start.column
+    source, opened = lines[row], lines[min(start.line, len(lines) - 1)]
+    bracket = opened[begun : begun + 1] if "flow" in context else ""
+    if "\t" in source[: len(source) - len(source.lstrip())]:
+        return "a tab in the indentation", row, source.index("\t"), "indent with spaces: YAML takes no tabs"
+    if found := _BARE_TEMPLATE.match(source):
+        at = found.start("value")
+        return "a template without quotes", row, at, f"write {_quote_value(source, at)}"
+    if "escape" in reason:
+        hint = f"write {_quote_value(opened, begun)}, or `\\\\` for each"
+        hint = "write `|`; the backslash comes from a Markdown table" if "'|'" in reason else hint
+        return "a backslash in double quotes begins an escape", row, column - 1, hint
+    if "end of stream" in reason:
+        return "a quote that is not closed", start.line, begun, f"close it with `{opened[begun]}`"
+    if bracket in {"[", "{"}:
+        if (closing := "]" if bracket == "[" else "}") not in opened[begun:]:
+            return f"a `{bracket}` that is not closed", start.line, begun, f"close it with `{closing}`"
+        return f"a comma is missing in `{bracket}…{closing}`", row, column, "put commas between the entries"
+    if "chomping" in reason or "start any token" in reason:
+        at = begun if "chomping" in reason else column
+        hint = f"it needs quotes: write {_quote_value(source, at)}"
+        return f"text that begins with `{source[at]}`", row, at, hint
+    if "mapping values" in reason or "expected ':'" in reason:
+        first = start.line if "expected" in reason else row - 1
+        above = next((at for at in range(max(first, 0), -1, -1) if lines[at].strip()), row)
+        for at in (row, above):
+            if (found := _ENTRY.match(lines[at])) and found["mark"] == ":":
+                said = f"{lines[at][: found.end('mark')].lstrip()} {found['value']}"
+                return "no space after the colon", at, found.start("mark"), hide_values(f"write `{said}`")
+        if (found := _ENTRY.match(source)) and column > found.start("value"):
+            hint = f"text that holds `: ` needs quotes: write {_quote_value(source, found.start('value'))}"
+            return "a second colon in one line", row, column, hint
+        hint = "write `key: value` in the same column as its neighbours, or put several lines in quotes"
+        at = row if found and "mapping" in reason else above
+        return "a line without `key:`, or one that is indented too far", at, 0, hint
+    if "<block end>" in reason:
+        for at in range(start.line, row):
+            if lines[at].replace('\\"', "").count('"') % 2:
+                return "a quote that is not closed", at, lines[at].index('"'), "close it where the text ends"
+        if "scalar" in reason or reason.endswith(("']'", "'}'")):
+            hint = "put quotes around it all, and the other kind inside: `\"{{ sample['answer'] }}\"`"
+            return "text behind the end of a value", row, column, hint
+        above = len((_INDENT.findall("\n".join(lines[:row])) or [""])[-1])
+        hint = f"begin it as its neighbours do; the line above is indented by {above}"
+        return "an indentation that fits no line above, or a list beside keys", row, column, hint
+    hint = "begin a list on its own line: `- entry`; text with `{`, `[`, `: ` or ` #` needs quotes"
+    return reason or "it cannot be read", row, column, hint
+
+
+def _quote_value(source: str, at: int) -> str:
+    """Return the entry of a line with all from a column on in quotes, as code."""
+    value = source[at:].strip().strip('"')
+    quoted = f"'{value}'" if '"' in value or "\\" in value else f'"{value}"'
+    return hide_values(f"`{source[:at].lstrip().removeprefix('- ')}{quoted}`")
 
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -408,6 +469,8 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
+#: What is left of `"C:\temp\new"`.
+_ESCAPED_PATH = re.compile(r"[A-Za-z]:[\x00-\x1f\x85]")
 _STANDARD = "tag:yaml.org,2002:"
 _TAGS = {"str", "int", "float", "bool", "null", "map", "seq"}
 #: Longer digit strings are identifiers, not numbers; Python itself refuses to print them back.
@@ -457,7 +520,8 @@ class _Builder:
             if known is None:
                 raise self.refuse("E104", f"alias `*{event.anchor}` stands inside itself", event)
             if not known:
-                raise self.refuse("E102", f"alias `*{event.anchor}` has no anchor", event)
+                hint = "text that begins with `*` needs quotes"
+                raise self.refuse("E102", f"alias `*{event.anchor}` has no anchor", event, hint)
             self.add(known[1], event)
             return known[0]
         before = self.count
@@ -497,6 +561,14 @@ class _Builder:
         if event.tag == INCLUDE_TAG:
             return Node(event.value, place, INCLUDE_TAG)
         kind = self.check_tag(event)
+        what, hint = "", "write the path in single quotes, or with `/`"
+        if event.style == '"' and _ESCAPED_PATH.match(event.value):
+            what = "a backslash in double quotes begins an escape"
+        elif event.style is None and event.value[:1] in "“”„«\u2018\u2019" and "{{" in event.value:
+            what, hint = f"`{event.value[0]}` is no quote of YAML", "write the plain quotes `\"` or `'`"
+        if what:
+            self.problems.add("E102", what, place, hint)
+            return self.problems.mark_broken(place)
         if event.style is not None or kind in {"str", "!"}:
             return Node(event.value, place, event.style or "")
         value = resolve_scalar(event.value)
@@ -546,9 +618,12 @@ class _Builder:
         return Node(entries, self.place(start), keys=keys)
 
     def key(self, node: Node) -> str:
+        if node.is_map:  # what `{{ x }}` is
+            where = replace(node.place, column=(node.place.column or 2) - 1)
+            hint = 'put it in quotes: `"{{ sample.answer }}"`'
+            raise SpecError("E102", "not valid YAML: a template without quotes", where=where, hint=hint)
         if not node.is_scalar:
-            hint = "a Jinja template such as `{{ sample.answer }}` needs quotes around it"
-            self.problems.add("E108", "a list or mapping cannot be a key", node.place, hint)
+            self.problems.add("E108", "a list cannot be a key", node.place, "write a text")
             return f"line {node.place.line} column {node.place.column}"
         if node.text is None:
             self.problems.add("E108", f"key {node.value!r} is not text", node.place, "put the key in quotes")

@@ -264,7 +264,9 @@ class Definitions(Project):
                 self.given_dataset = build_dataset(with_key(node), self.problems, base=path.parent)
                 return
             if is_here and not path.exists():
-                hint = f"datasets of the run file: {listing(self.datasets)}" if self.datasets else None
+                there = sorted(map(str, path.parent.iterdir())) if path.parent.is_dir() else []
+                hint = suggest(str(path), there) or f"files there: {listing(there, limit=5)}"
+                hint += f" datasets of the run file: {listing(self.datasets)}" if self.datasets else ""
                 message = f"`--dataset {given}`: there is no such file"
                 raise SpecError("E119", message, where=Place(file=str(given)), hint=hint)
             self.given_dataset = (self.open_files or DatasetSpec.of_path)(given)
@@ -610,7 +612,8 @@ def _plan_file(known: Definitions, node: Node) -> Plan | None:
     """Return the plan of a run file or a task file; raise for files of other kinds."""
     if not node.is_map:
         hint = "a run file has `tasks` and `evaluation`, a task file has `key` and `definition`"
-        raise SpecError("E108", "the file must be a mapping", where=node.place, hint=hint)
+        message = "the file is empty" if node.is_null else "the file must be a mapping"
+        raise SpecError("E108", message, where=node.place, hint=hint)
     keys = node.entries.keys()
     if "evaluations" in keys:
         hint = "run each entry of `evaluations` as a run file of its own"

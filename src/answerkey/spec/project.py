@@ -408,5 +408,7 @@ def find_file(path: Path) -> Path:
         if (path / name).is_file():
             return path / name
     where = Place(file=path.as_posix())
-    hint = "name a task file, or write a `run.yaml` there"
+    files = sorted(one.as_posix() for one in path.iterdir() if one.suffix in {".yaml", ".yml"})
+    named = f", such as {listing(files, limit=3)}," if files else ""
+    hint = f"name a task file{named} or write a `run.yaml` there"
     raise SpecError("E101", f"folder `{path.as_posix()}` holds no `run.yaml`", where=where, hint=hint)

@@ -453,7 +453,8 @@ def _build_scoring(
             continue
         for name, error in compile_templates(scorer)[1]:
             stated = entry.get(name)
-            if stated is None or stated.is_null or getattr(scorer, name, None) is not None:
+            is_told = stated is None and (entry.place, name) in problems.misspelt
+            if not is_told and (stated is None or stated.is_null or getattr(scorer, name, None) is not None):
                 # Otherwise it is written, and what is wrong with it was reported.
                 report_template(error, entry.at(*name.split(".")), problems)
         steps.append(ScoringStep(key, scorer, tuple(keyed), fields.purpose, fields.display_name, index))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import operator
 import re
@@ -22,7 +23,7 @@ import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
-from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
+from answerkey.errors import AnswerkeyError, Place, SpecError, find_near, listing, suggest
 from answerkey.models.config import Secret
 from answerkey.spec.nodes import BROKEN, Node, Path, Problems, to_plain
 from answerkey.templates import UnresolvedConfig
@@ -263,7 +264,7 @@ def _report_mistakes(
 ) -> M | None:
     """Report what is wrong with a node, and return the values without it, or None when they need it."""
     details = _merge_alternatives(error.errors(include_url=False))
-    for detail in details:
+    for detail in sorted(details, key=lambda one: one["type"] == "missing"):
         _report(model, node, detail, problems=problems, name=name)
     # What must go for an error to go is the faulty node, or the one that lacks something.
     rest, faulty = node, {node.find(detail["loc"])[1] for detail in details}
@@ -310,7 +311,9 @@ def _report(
     steps = ".".join(map(str, taken))
     if kind == "missing":
         within = f" in `{steps}` of {name}" if steps else f" in {name}"
-        problems.add("E108", f"`{loc[-1]}` is missing{within}", found.place)
+        if (found.place, str(loc[-1])) not in problems.misspelt:
+            hint = f"add `{loc[-1]}: …`"
+            problems.add("E108", f"`{loc[-1]}` is missing{within}", found.place, hint)
     elif kind in _EXTRA:
         holder, taken = node.find(loc[:-1])
         key, steps = str(loc[-1]), ".".join(map(str, taken))
@@ -321,7 +324,9 @@ def _report(
             return
         known = sorted(keys_at(model, loc[:-1]))
         within = f" in `{steps}` of {name}" if steps else f" in {name}"
-        hint = suggest(key, known) or f"keys there: {listing(known)}"
+        near = find_near(key, known)
+        problems.misspelt.update((holder.place, one) for one in near)
+        hint = f"did you mean `{near[0]}`?" if near else f"keys there: {listing(known)}"
         problems.add("E107", f"unknown key `{key}`{within}", where, hint)
     elif kind == "union_tag_invalid":
         known = [name.strip("'") for name in str(context.get("expected_tags", "")).split(", ")]
@@ -353,13 +358,17 @@ def _advise(kind: str, value: object, context: Mapping[str, Any]) -> str | None:
         return "put the value in quotes to make it text"
     if kind in {"leading_zero", "float_type"}:
         return advise_leading_zero(value)
+    if kind in {"list_type", "tuple_type"}:
+        return "begin each entry with `- `" if isinstance(value, Mapping) else "write a list: `[…]`"
+    if _WORDS.get(kind) == "must be a mapping" and re.match(r"[\w-]+:\S", str(value)):
+        return "put a space after the colon"
     if kind == "literal_error":
         return suggest(str(value), re.findall(r"'([^']*)'", str(context.get("expected"))))
     return None
 
 
 def _shorten(value: object) -> str:
-    text = repr(value)
+    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
@@ -446,9 +455,8 @@ class Part:
     def _refuse(self, node: Node, kind: Node | None, problems: Problems) -> None:
         if kind is None:
             label = f"`{self.name}`" if self.name != "source" else "dataset `source`"
-            message = (
-                f"`type` is missing in {label}" if node.is_map else f"{label} must be a mapping with a `type`"
-            )
+            message = f"`type` is missing in {label}"
+            message = message if node.is_map else f"{label} must be a mapping with a `type`"
             if not node.is_map or not node.is_broken:
                 problems.add("E108", message, node.place, f"types: {listing(self.registry)}")
             return

@@ -60,7 +60,7 @@ def translate_syntax_errors(source: str) -> Iterator[None]:
             yield
     except _UNCOMPILABLE as error:
         line = error.lineno if isinstance(error, TemplateSyntaxError) else None
-        hint = None
+        hint = "a template is written `{{ sample.answer }}`, filters behind `|`, text in quotes"
         if isinstance(error, RecursionError | MemoryError):
             message = "template does not parse: it is nested too deeply"
         elif isinstance(error, UndefinedError):

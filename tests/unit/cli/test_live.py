@@ -79,7 +79,7 @@ def test_max_calls_stops_before_it_is_passed(call: Call, server: TestServer, wor
     assert "%" not in shown.out
     again = call("resume", "half", "--max-calls", "50", "--json")
     assert (again.code, server.asked.total) == (3, 50)
-    assert (again.json["error"]["code"], again.json["resume"]) == ("E305", "answerkey resume half")
+    assert (again.json["errors"][0]["code"], again.json["resume"]) == ("E305", "answerkey resume half")
     assert call("show", "half", "--json").json["run"]["stopped"]["code"] == "E305"
     assert call("resume", "half").code == 0
     assert server.asked.total == 120
@@ -277,7 +277,7 @@ def test_what_holds_for_every_call_ends_the_run_at_the_first_reply(
     server.change(answers=reply)
     ended = call("run", *words, "--out", "half", "--json")
     assert ended.code == 3
-    error = ended.json["error"]
+    error = ended.json["errors"][0]
     assert error["code"] == code
     assert error["message"].startswith(f"`127.0.0.1` {said}")
     assert "`answerkey resume` goes on" in error["hint"]

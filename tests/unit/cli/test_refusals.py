@@ -89,5 +89,5 @@ def test_a_command_that_cannot_be_done_is_explained(
     said, _, help_said = refused.err.partition("  = help: ")
     assert (message in said, hint in help_said) == (True, True), refused.err
     assert "--json" in line or refused.out == ""
-    assert call(*line.split(), "--json").json["error"]["code"] == code
+    assert call(*line.split(), "--json").json["errors"][0]["code"] == code
     assert [path for path in sorted(folder.rglob("*")) if path.name != "imported"] == before

@@ -156,6 +156,7 @@ def test_every_mistake_is_found_at_once(call: Call, project: Path, words: Words)
     assert checked.code == 2
     assert "error[E107]: unknown key `descripion`" in checked.out
     assert "error[E108]: `type` is missing" in checked.out
+    assert "`description` is missing" not in checked.out  # it is misspelt, which is said
     assert "task.yaml:3:1" in checked.out
     (project / "task.yaml").write_text(TASK, encoding="utf-8")
     write_rows(project / "rows.jsonl", [{"answer": "E", "completion": "A"}])

@@ -214,7 +214,7 @@ def test_a_bug_of_ours_is_words_and_a_traceback_only_on_demand(
     assert "Traceback" not in short
     assert "Traceback" in call("-v", "run", "x").err
     assert "Traceback" in call("run", "x", "--verbose").err
-    assert call("run", "x", "--json").json["error"]["code"] == "E901"
+    assert call("run", "x", "--json").json["errors"][0]["code"] == "E901"
 
 
 def test_a_reader_that_goes_away_is_no_failure(run_folder: Path) -> None:

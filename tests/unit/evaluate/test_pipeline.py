@@ -82,7 +82,7 @@ def test_wrong_rows_are_told_the_same_and_leave_nothing(
     assert told.count("error[E204]") == 21
     assert "sample `000004`: ground truth 'E' is not among the choices" in told
     assert "scorer `string_equals_mcqa`: 5 more rows have the same problem" in told
-    assert "--allow-failed 25" in told
+    assert "`allow_failed=25`" in told
     assert not (tmp_path / "new").exists()
     assert list((tmp_path / "tmp").iterdir()) == []
     out.mkdir(parents=True)  # a folder that was there stays: only what the run has made is removed

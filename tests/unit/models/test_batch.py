@@ -678,7 +678,8 @@ def test_which_endpoints_take_batches() -> None:
         connect(name, caller=Caller({})).require_batches()
     azure = "https://me.openai.azure.com/openai/v1#m"
     for name in ("anthropic/m", "gemini/m", "openai/m?api=completions", azure):
-        with pytest.raises(SpecError, match=re.escape(f"`--batch` cannot be used with `{name}`")) as caught:
+        match = re.escape(f"`batch=True` cannot be used with `{name}`")
+        with pytest.raises(SpecError, match=match) as caught:
             connect(name, caller=Caller({})).require_batches()
         assert caught.value.code == "E119"
 

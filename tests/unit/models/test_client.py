@@ -232,7 +232,7 @@ def test_the_deadline_ends_a_call() -> None:
     [
         (NoReply("timeout", "within 120 s"), "E306.*`m` never answers: within 120 s", 8),
         (NoReply("connect", "refused"), "E306.*`m` cannot be reached: refused", 60),
-        (say("bad key", 401), r"E304.*refuses the key \(status 401\): HTTP 401: bad key", 8),
+        (say("bad key", 401), r"E304.*wants a key, and none is sent \(status 401\): HTTP 401: bad key", 8),
     ],
 )
 def test_an_endpoint_that_never_answers_is_given_up(answer: Reply | NoReply, match: str, most: int) -> None:

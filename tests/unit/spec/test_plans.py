@@ -158,8 +158,8 @@ FILTERS = """
                 ("op: exists, expression: solver_output.a", "E112 dataset:4:34"),
             )
         ),
-        ("dataset", DATASET.replace("file_path", "file_pat"), "E108 dataset:3:9, E107 dataset:3:23"),
-        ("run", WRONG_MODELS + RUN, "E109 run:2:17, E108 run:6:13, E107 run:6:14, E109 run:7:63"),
+        ("dataset", DATASET.replace("file_path", "file_pat"), "E107 dataset:3:23"),
+        ("run", WRONG_MODELS + RUN, "E109 run:2:17, E107 run:6:14, E109 run:7:63"),
         ("run", LIVE.replace("adapter: {key: mine}", "adapter: {key: min}") + RUN, "E113 run:4:5"),
         *(
             ("task", declare(f"type: {one}, key: o, display_name: O, default_value: {name}"), at)

@@ -132,7 +132,7 @@ definition:
         ("", PYTHON, "E108 12:7", "needs `metrics`"),
         ("", PYTHON.replace("scores(sample)", "other(") + "      metrics: []\n", "E108 14", ""),
         ("", "      display_name: 1.50\n      key: 7\n", "E108 12:21", "put the value in quotes"),
-        ("config_spec:\n", "config_spec:\n  - {type: int, key: n, display_name: N, min: true, default_value: 1}\n", "E108 5:47", "`min` must be a whole number, not True"),  # noqa: E501 - one case, one line
+        ("config_spec:\n", "config_spec:\n  - {type: int, key: n, display_name: N, min: true, default_value: 1}\n", "E108 5:47", "`min` must be a whole number, not true"),  # noqa: E501 - one case, one line
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_at_its_place(write: Write, old: str, new: str, error: str, words: str) -> None:

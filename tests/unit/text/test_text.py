@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.errors import DataError, Place, Problems, SpecError
+from answerkey.errors import DataError, Place, SpecError
 from answerkey.text import (
     Span,
     Table,
     describe_notices,
-    describe_problem,
+    describe_problems,
     draw_notice,
     draw_problems,
     escape_json,
@@ -191,17 +191,18 @@ def test_a_notice_is_a_warning() -> None:
     assert describe_notices([notice])[0]["line"] == 3
 
 
-def test_json_has_error_or_errors() -> None:
-    """One error is an object under `error`, several a list under `errors`."""
-    one = describe_problem(TRUTH)
-    assert one["error"] == {
-        "code": "E204",
-        "message": TRUTH.message,
-        "file": "data/mmlu.jsonl",
-        "line": 18,
-        "column": None,
-        "sample": None,
-        "field": "answer",
-        "hint": "fix the row, or run with `--allow-failed 1`",
-    }
-    assert describe_problem(Problems([TRUTH, TRUTH])) == {"errors": [one["error"], one["error"]]}
+def test_json_has_errors() -> None:
+    """One error is a list of one under `errors`, several are a longer list."""
+    assert describe_problems([TRUTH, TRUTH])["errors"] == 2 * describe_problems([TRUTH])["errors"]  # type: ignore[operator]  # a list
+    assert describe_problems([TRUTH])["errors"] == [
+        {
+            "code": "E204",
+            "message": TRUTH.message,
+            "file": "data/mmlu.jsonl",
+            "line": 18,
+            "column": None,
+            "sample": None,
+            "field": "answer",
+            "hint": "fix the row, or run with `--allow-failed 1`",
+        }
+    ]

@@ -1203,7 +1203,7 @@ error[E304]: `127.0.0.1` has no quota left for the key of `{server}/v1#m`: HTTP 
         f"{RUN} --model {{server}}/v1#m",
         {},
         """\
-error[E306]: `{server}/v1#m` does not answer as an API does: the body is HTML, not JSON
+error[E306]: `{server}/v1#m` is a web page, not an API: the body is HTML, not JSON
   = help: correct the name or the address (`curl {server}/v1/models` lists the names), and start a new run
 """,
         server=Behaviour(faults={"html": 1.0}, faulty_attempts=None),

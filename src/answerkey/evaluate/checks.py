@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 
 import polars as pl
 
@@ -275,7 +276,8 @@ def find_common(
     templates, _ = compile_templates(scorer)
     few, total, bad = _take(rows, failed), len(rows), 0
     possible = _list_mends(templates, few) if {TRUTH, CHOICES} <= templates.keys() else ()
-    mends = [one for one in possible if _try(one.test, templates, few)[0].any()]
+    hits = [(int(_try(one.test, templates, few)[0].sum()), one) for one in possible]
+    mends = [one for hit, one in hits if hit and 2 * hit >= max(hits, key=itemgetter(0))[0]]
     for start in range(0, total if mends else 0, SHARD_ROWS):
         samples = rows.slice(start, SHARD_ROWS).load()
         was_good, before = _try({}, templates, samples)

@@ -199,7 +199,7 @@ class Retry:
 #: So many calls that fail for good in a row, all for the same reason, end all calls.
 FAILURES_IN_A_ROW = 50
 #: Once an endpoint has answered, it takes this many refusals in a row with status 403: a single one may be
-#: about what was asked.
+#: about what was asked. As many web pages, and nothing else, are no API.
 REFUSALS_IN_A_ROW = 3
 #: Reasons that lie in one call, however many calls they concern; they never end the others.
 _OWN_FAULTS = frozenset({"status 400", "status 413", "status 422", "unreadable", "too_large"})
@@ -254,8 +254,8 @@ class Health:
             hint = f"check the address, and that the endpoint is up; {go_on}"
             hint = "write `http://` in place of `https://`" if "without TLS" in why else hint
             hint = self._start_hint or hint if label == "connect" else hint
-        elif outcome.verdict is Verdict.UNREADABLE and not self._has_answered:
-            message = f"{name} does not answer as an API does: {why}"
+        elif "HTML" in why and not self._has_answered and self._count >= REFUSALS_IN_A_ROW:
+            message = f"{name} is a web page, not an API: {why}"
             hint = f"{self._correct_address()}, and start a new run"
         elif label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
             return None

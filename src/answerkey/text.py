@@ -394,7 +394,7 @@ SHOWN_LETTERS = 12
 def draw_letter_table(
     found: Mapping[str, Mapping[str, int]], width: int, *, with_shares: bool = True
 ) -> list[Line]:
-    """Return true choice → predicted choice (or INVALID) → count as a table, with the share found.
+    """Return true choice → predicted choice (or INVALID) → count as a table, with the recall.
 
     Where the square table would be too wide, one row per choice.
     """
@@ -416,7 +416,7 @@ def draw_letter_table(
             share = format_percent(row.get(letter, 0) / n) if with_shares else ""
             rows.append((letter, *cells, str(row.get(INVALID, 0)), str(n), share))
     rows.append([*(Span(str(one), "dim") for one in ("all", *totals.values(), sum(totals.values()))), ""])
-    header = ["True \\ predicted", *letters, INVALID, "n", "found"]
+    header = ["True \\ predicted", *letters, INVALID, "n", "recall"]
     return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
 
 

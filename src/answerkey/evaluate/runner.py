@@ -151,8 +151,9 @@ async def arun(
 
 def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
     """Load a run or task file; raise all its errors at once, and E118 for code that is not trusted."""
-    if not isinstance(path, Task | Mapping | str | Path):
-        message = f"a task, a task file or a data file is needed, not a {type(path).__name__}"
+    given: object = path
+    if not isinstance(given, Task | Mapping | str | Path):
+        message = f"a task, a task file or a data file is needed, not a {type(given).__name__}"
         hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
         raise SpecError("E119", message, hint=hint)
     loaded = load_plan(path, options)

@@ -345,7 +345,8 @@ def find_neighbour(run: Run) -> str | None:
     """Return a complete run beside this one with one of its tasks, the newest; None in remote storage."""
     if not isinstance(run.path, Path):
         return None
-    others = [one / "run.json" for one in list_places(run.path.parent) if one.name != run.path.name]
+    beside = [Path(str(one)) / "run.json" for one in list_places(run.path.parent)]
+    others = [one for one in beside if one.parent.name != run.path.name]
     for file in sorted(others, key=_find_time, reverse=True)[:SEARCHED_RUNS]:
         with suppress(RunError):
             other = load_run(file.parent)

@@ -423,9 +423,9 @@ def draw_letter_table(
 # ------------------------------------------------------------------------------- errors and notices
 
 SHOWN_ERRORS = 50
-#: Files of which an error shows the line; and of which at most so many bytes are read for it.
+#: Files of which an error shows the line, unless that is longer; at most so many bytes are read for it.
 _SHOWN_FILES = frozenset([".yaml", ".yml", ".jsonl", ".ndjson", ".json", ".csv", ".tsv"])
-_MOST_BYTES = 16_000_000
+_MOST_BYTES, _LONGEST_LINE = 16_000_000, 100_000
 #: Errors about a name in a template.
 _ABOUT_NAMES = {"E110", "E112", "E206"}
 
@@ -519,7 +519,7 @@ def _read_line(place: Place) -> str | None:
                 raw = stream.readline(_MOST_BYTES) if stream.tell() < _MOST_BYTES else b""
     except (OSError, ValueError):
         return None
-    return None if not raw or b"\0" in raw else raw.decode("utf-8-sig", "replace").rstrip("\r\n")
+    return None if not raw or len(raw) > _LONGEST_LINE or b"\0" in raw else raw.decode("utf-8-sig", "replace").rstrip("\r\n")
 
 
 def show_place(place: Place) -> str:

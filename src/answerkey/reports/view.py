@@ -411,6 +411,8 @@ def draw_listing(rows: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
         started = (row["started_at"] or "")[:16].replace("T", " ")
         samples = "" if row["samples"] is None else str(row["samples"])
         model, result = row["model"] or "", row["text"]
+        if " SIMULATED" in model:  # it must not be what is cut off
+            model = f"SIMULATED {model.replace(' SIMULATED', '')}"
         if row["status"] == "unreadable":
             model, result = result, ""
         result = result if len(labels) == 1 else f"{row['label']} {result}".strip()

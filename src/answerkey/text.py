@@ -519,7 +519,11 @@ def _read_line(place: Place) -> str | None:
                 raw = stream.readline(_MOST_BYTES) if stream.tell() < _MOST_BYTES else b""
     except (OSError, ValueError):
         return None
-    return None if not raw or len(raw) > _LONGEST_LINE or b"\0" in raw else raw.decode("utf-8-sig", "replace").rstrip("\r\n")
+    return (
+        None
+        if not raw or len(raw) > _LONGEST_LINE or b"\0" in raw
+        else raw.decode("utf-8-sig", "replace").rstrip("\r\n")
+    )
 
 
 def show_place(place: Place) -> str:

@@ -194,7 +194,7 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
 
 
 def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
-    """Return what other rules would read, and the chance level."""
+    """Return what other rules would read, the chance level, and a sentence where they differ in earnest."""
     audit = describe_counted(task)
     if audit is None:
         return []
@@ -224,6 +224,8 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
         notes.append("; ".join(facts))
     for note in notes:
         lines += draw_text(note, width, "dim")
+    for one in find_format(audit):
+        lines += draw_text(f"{one.sentence} {one.step[:1].upper()}{one.step[1:]}.", width, "warn")
     return lines
 
 

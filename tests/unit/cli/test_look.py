@@ -94,7 +94,14 @@ def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
 
 def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
     """A wrong sample, before one that is INVALID; and the newest run beside it that has the same task."""
-    score = ("score", project / "task.yaml", "--dataset", "rows.jsonl", "--completion-column", "completions.m")
+    score = (
+        "score",
+        project / "task.yaml",
+        "--dataset",
+        "rows.jsonl",
+        "--completion-column",
+        "completions.m",
+    )
     write_rows(Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "B")])
     done = call(*score, "--out", "runs/a").err
     assert "  answerkey report runs/a " in done

@@ -170,7 +170,7 @@ def test_deep_nesting_is_refused(write: Write, value: str, name: str, start: str
 
 
 def test_ragged_rows_are_reported_together(write: Write) -> None:
-    """A row with more or fewer cells than the header gives E202 with its line; of equal ones three are shown."""
+    """A row with more or fewer cells than the header gives E202 with its line; of equal ones, three."""
     assert refuse(write("a.csv", "a,b\n1,2\n3\n4,5,6\n")) == [
         ("E202", "the row has 1 cell, the header has 2", 3, None),
         ("E202", "the row has 3 cells, the header has 2", 4, None),

@@ -364,14 +364,14 @@ def test_a_column_of_ids_says_which_sample_is_meant(names: str, read: str, *, is
     if not is_own:
         rows = load_rows([{"id": one} for one in ALL], name="samples").rows
         dataset = Dataset.of(rows, name="samples")
-    given = [{"id": name, "completion": f"answer of {name}"} for name in names]
+    given: Cells = [{"id": name, "completion": f"answer of {name}"} for name in names]
     assert texts(match(given, dataset)) == [f"answer of {one}" for one in read]
 
 
 def test_a_column_of_ids_may_name_the_selected_samples_alone() -> None:
     """In any order; what is missing is an error."""
     dataset = build(("b", "c"), ALL, ALL)
-    given = [{"id": name, "completion": name} for name in "cb"]
+    given: Cells = [{"id": name, "completion": name} for name in "cb"]
     assert texts(match(given, dataset)) == ["b", "c"]
     with pytest.raises(DataError, match=r"samples without a completion: 1 \(`b`\)"):
         match(given[:1], dataset)

@@ -16,12 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
+from math import inf
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing
 from answerkey.models.config import (
     AZURE_VERSION,
+    EXTRA,
+    GENERATION_PARAMETERS,
     NODE_IP,
     SHORTEST_KEY,
     Adapter,
@@ -36,7 +39,11 @@ from answerkey.models.config import (
     ProviderConfig,
     Secret,
     check_url,
+    find_secret_name,
+    find_shared,
     is_loopback,
+    merge_bodies,
+    nest,
     read_name,
     tidy_host,
 )
@@ -231,28 +238,44 @@ class Api:
     """One API: how its requests are built and its answers read, where it is, and how a key is sent.
 
     `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
-    none. `unsupported` are the fields of `Generation` that the API does not have; `takes_schema` is
-    whether it can be asked for JSON of a given shape; `limit_field` is how it calls the limit of tokens.
+    none. `names` are the parameters of `Generation` that the API has, by what it calls them, where dots lead
+    into objects; `takes_schema` is whether it can be asked for JSON of a given shape.
     """
 
+    name: ApiName
     identity: object
-    write: Callable[[Connection, Sequence[Message]], dict[str, object]]
+    write: Callable[[Connection, Sequence[Message], dict[str, object]], dict[str, object]]
     take: Callable[[Mapping[str, object]], Completion]
     path: str
     root: str = "/v1"
     key_header: str = "Authorization"
     key_start: str = "Bearer "
     headers: Mapping[str, str] = field(default_factory=dict)
-    unsupported: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
     takes_schema: bool = False
-    limit_field: str = "max_tokens"
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        return f"the API `{self.name}`"
+
+    @property
+    def unsupported(self) -> frozenset[str]:
+        """The parameters of `Generation` that the API does not have."""
+        return frozenset(GENERATION_PARAMETERS) - frozenset(self.names)
 
     def build(self, connection: Connection, messages: Sequence[Message]) -> object:
         """Return the JSON body of a request; SolverError E302 for messages that cannot be put into one."""
-        body = self.write(connection, messages)
-        if self.limit_field != "max_tokens" and "max_tokens" in body:
-            body[self.limit_field] = body.pop("max_tokens")
-        return body
+        body, extra = self.build_own(connection, messages), connection.generation.extra_body
+        return body if extra is None else merge_bodies(extra, body)
+
+    def build_own(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+        """Return the body without `extra_body`; `write` is given the parameters under the API's names."""
+        given: dict[str, object] = {}
+        for known, value in connection.generation.sent().items():
+            if known not in _LOGPROBS:
+                given = merge_bodies(given, nest(self.names[known], value))
+        return self.write(connection, messages, given)
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says; it never raises."""
@@ -277,11 +300,14 @@ def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[s
     return ("\n\n".join(system) if system else None), others
 
 
-def _write_chat(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+def _write_chat(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
     body["messages"] = [dict(message) for message in messages]
-    given = connection.generation.given()
-    if connection.generation.wants_logprobs:
+    generation = connection.generation
+    given |= {name: value for name, value in generation.sent().items() if name in _LOGPROBS}
+    if generation.wants_logprobs:
         given["logprobs"] = True
     if connection.schema is not None:
         shape = {"name": "answer", "schema": dict(connection.schema), "strict": True}
@@ -289,68 +315,82 @@ def _write_chat(connection: Connection, messages: Sequence[Message]) -> dict[str
     return body | given
 
 
-def _write_text(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+def _write_text(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
     """Write the messages as one text, without roles, parted by an empty line; `logprobs` is a number."""
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
     body["prompt"] = "\n\n".join(read_text(message) for message in messages)
-    given = connection.generation.given()
-    top = given.pop("top_logprobs", None)
-    given.pop("logprobs", None)
-    if connection.generation.wants_logprobs:
-        given["logprobs"] = 1 if top is None else top
-    if connection.generation.echo:
+    generation = connection.generation
+    if generation.wants_logprobs:
+        given["logprobs"] = 1 if generation.top_logprobs is None else generation.top_logprobs
+    if generation.echo:
         given.setdefault("max_tokens", 1)  # what comes after the text is of no use
     return body | given
 
 
-def _write_anthropic(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+def _write_anthropic(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
     system, others = _split_system(messages)
-    given = connection.generation.given()
-    if "stop" in given:
-        given["stop_sequences"] = given.pop("stop")
+    budget = connection.generation.reasoning_budget
+    if budget is not None:
+        given["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
     return {
         "model": connection.model,
-        "max_tokens": DEFAULT_MAX_TOKENS,
+        "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # which limits thoughts and answer together
         "messages": [{"role": role, "content": text} for role, text in others],
         **({} if system is None else {"system": system}),
         **given,
     }
 
 
-_GEMINI_NAMES = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "max_tokens": "maxOutputTokens",
-    "seed": "seed",
-    "stop": "stopSequences",
-}
 _GEMINI_ROLES = {"user": "user", "assistant": "model"}
 
 
-def _write_gemini(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+def _write_gemini(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
     system, others = _split_system(messages)
     generation = connection.generation
-    config = {
-        _GEMINI_NAMES[name]: value for name, value in generation.given().items() if name in _GEMINI_NAMES
-    }
     if generation.wants_logprobs:
-        config["responseLogprobs"] = True
+        given["responseLogprobs"] = True
         if generation.top_logprobs is not None:
-            config["logprobs"] = generation.top_logprobs
+            given["logprobs"] = generation.top_logprobs
     if connection.schema is not None:
-        config |= {"responseMimeType": "application/json", "responseJsonSchema": dict(connection.schema)}
+        given |= {"responseMimeType": "application/json", "responseJsonSchema": dict(connection.schema)}
     return {
         "contents": [{"role": _GEMINI_ROLES[role], "parts": [{"text": text}]} for role, text in others],
         **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
-        **({"generationConfig": config} if config else {}),
+        **({"generationConfig": given} if given else {}),
     }
 
 
-_WITHOUT_ECHO = frozenset({"echo"})
+def _same_names(*without: str) -> dict[str, str]:
+    return {name: name for name in GENERATION_PARAMETERS if name not in without}
+
+
+_LOGPROBS = ("logprobs", "top_logprobs")
 APIS: dict[ApiName, Api] = {
-    "chat": Api("chat", _write_chat, take_chat, CHAT_PATH, unsupported=_WITHOUT_ECHO, takes_schema=True),
-    "completions": Api("completions", _write_text, take_text, "/completions"),
+    "chat": Api(
+        "chat",
+        "chat",
+        _write_chat,
+        take_chat,
+        CHAT_PATH,
+        names=_same_names("echo", "reasoning_budget"),
+        takes_schema=True,
+    ),
+    "completions": Api(
+        "completions",
+        "completions",
+        _write_text,
+        take_text,
+        "/completions",
+        names=_same_names("reasoning_effort", "reasoning_budget"),
+    ),
     "anthropic": Api(
+        "anthropic",
         ["anthropic", DEFAULT_MAX_TOKENS],
         _write_anthropic,
         take_anthropic,
@@ -358,9 +398,15 @@ APIS: dict[ApiName, Api] = {
         key_header="x-api-key",
         key_start="",
         headers={"anthropic-version": "2023-06-01"},
-        unsupported=frozenset({"seed", "logprobs", "top_logprobs", "echo"}),
+        names={
+            **{name: name for name in ("temperature", "top_p", "top_k", "max_tokens")},
+            "stop": "stop_sequences",
+            "reasoning_effort": "output_config.effort",
+            "reasoning_budget": "thinking.budget_tokens",
+        },
     ),
     "gemini": Api(
+        "gemini",
         "gemini",
         _write_gemini,
         take_gemini,
@@ -368,7 +414,20 @@ APIS: dict[ApiName, Api] = {
         root="/v1beta",
         key_header="x-goog-api-key",
         key_start="",
-        unsupported=_WITHOUT_ECHO,
+        names={
+            "temperature": "temperature",
+            "top_p": "topP",
+            "top_k": "topK",
+            "max_tokens": "maxOutputTokens",
+            "seed": "seed",
+            "stop": "stopSequences",
+            "logprobs": "responseLogprobs",
+            "top_logprobs": "logprobs",
+            "presence_penalty": "presencePenalty",
+            "frequency_penalty": "frequencyPenalty",
+            "reasoning_effort": "thinkingConfig.thinkingLevel",
+            "reasoning_budget": "thinkingConfig.thinkingBudget",
+        },
         takes_schema=True,
     ),
 }
@@ -381,6 +440,11 @@ class AdapterApi:
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
     takes_schema: ClassVar[bool] = False
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        return f"the adapter `{self.adapter.key}`"
 
     @property
     def unsupported(self) -> frozenset[str]:
@@ -556,7 +620,9 @@ def _find_api(name: ApiName, url: str, *, is_azure: bool = False) -> Api:
     is_azure |= host.endswith(AZURE_HOSTS)
     if name == "chat" and (is_azure or host == _OPENAI_HOST):
         # Their newer models refuse `max_tokens`; other endpoints often know no other name.
-        api = replace(api, limit_field="max_completion_tokens")
+        lacking = {"top_k", "min_p"}
+        names = {known: sent for known, sent in api.names.items() if known not in lacking}
+        api = replace(api, names=names | {"max_tokens": "max_completion_tokens"})
     if is_azure and name in {"chat", "completions"}:
         api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
     return api
@@ -619,10 +685,36 @@ def _guard_key(
 
 
 def _check_connection(found: Connection, model: ModelConfig) -> None:
-    unfit = [name for name in model.generation.given() if name in found.api.unsupported]
+    """Raise SpecError E108 for parameters that cannot be sent, E117 for secrets that may not be."""
+    generation, start = model.generation, f"model `{model.name}`"
+    unfit = [name for name in generation.given() if name in found.api.unsupported]
     if unfit:
-        hint = "leave it out of `generation`"
-        raise SpecError("E108", f"model `{model.name}`: its API does not take {listing(unfit)}", hint=hint)
+        hint, where = "leave it out of `generation`, or read `kwargs` in `process_input`", ""
+        if isinstance(found.api, Api):
+            having = [name for name, one in APIS.items() if not one.unsupported.intersection(unfit)]
+            where = f" at `{found.host}`" if found.api.name in having else ""
+            others = listing(name for name in having if name != found.api.name)
+            hint = "leave it out of `generation`" + (f" (APIs that have it: {others})" if others else "")
+            hint += f"; a field of the endpoint's own can be sent with `extra_body` (`?{EXTRA}NAME=`)"
+        message = f"{start}: {found.api.title}{where} does not take {listing(unfit)}"
+        raise SpecError("E108", message, hint=hint)
+    if (budget := generation.reasoning_budget) and budget >= (generation.max_tokens or inf):
+        message = (
+            f"{start}: `reasoning_budget` {budget} leaves nothing of `max_tokens` {generation.max_tokens}"
+        )
+        raise SpecError("E108", message, hint="`max_tokens` limits the thoughts and the answer together")
+    extra = generation.extra_body or {}
+    if (name := find_secret_name(extra)) is not None:
+        hint = "use `api_key` or `custom_headers`"
+        raise SpecError("E117", f"{start}: `extra_body` holds a secret, `{name}`", hint=hint)
+    if isinstance(found.api, Api):
+        probe = [{"role": "system", "content": ""}, {"role": "user", "content": ""}]
+        own = found.api.build_own(replace(found, generation=generation), probe) | {"stream": False}
+        if (name := find_shared(extra, own)) is not None:
+            hint = "leave it out of `extra_body`; parameters of `generation` stand there"
+            raise SpecError(
+                "E108", f"{start}: `{name}` of `extra_body` is set by answerkey itself", hint=hint
+            )
     for name, text in found.reveal_headers().items():
         if not _HEADER_TEXT.fullmatch(text):
             message = f"model `{model.name}`: the value of the header `{name}` cannot be sent"

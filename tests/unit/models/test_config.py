@@ -188,7 +188,7 @@ def test_endpoints_by_url(name: str, url: str) -> None:
         ("openai/x?api=chatty", "model `openai/x?api=chatty`: unknown API 'chatty'"),
         ("openai/x?temprature=0", "model `openai/x?temprature=0` has no parameter `temprature`"),
         ("openai/x?seed=1&seed=2", "model `openai/x?seed=1&seed=2`: given more than once: `seed`"),
-        ("http://h/v1?top_k=20#m", "model `http://h/v1?top_k=20#m` has no parameter `top_k`"),
+        ("http://h/v1?topk=20#m", "model `http://h/v1?topk=20#m` has no parameter `topk`"),
         ("http://h/v1#m?seed=1", "model `http://h/v1#m?seed=1` has parameters behind the model's name"),
     ],
 )
@@ -203,7 +203,7 @@ def test_what_an_api_does_not_have_is_refused(name: str) -> None:
     """Anthropic's API has no seed and no log probabilities; they are refused, not dropped."""
     error = refuse(f"anthropic/claude?{name}")
     assert error.code == "E108"
-    assert error.message.endswith(f"its API does not take `{name.partition('=')[0]}`")
+    assert error.message.endswith(f": the API `anthropic` does not take `{name.partition('=')[0]}`")
 
 
 def test_a_missing_key_is_told_when_it_is_needed() -> None:

@@ -57,6 +57,7 @@ from answerkey.models.responses import (
     take_anthropic,
     take_chat,
     take_gemini,
+    take_responses,
     take_text,
 )
 from answerkey.templates import JsonText, RowError, Template, TemplateStopped
@@ -70,9 +71,8 @@ DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
-_OPENAI_HOST = "api.openai.com"
 _VERSION_END = re.compile(r"/v\d+\w*$")
-_ENDPOINTS = ("/completions", "/messages", ":generateContent")
+_ENDPOINTS = ("/completions", "/responses", "/messages", ":generateContent")
 
 
 @dataclass(frozen=True)
@@ -293,11 +293,15 @@ def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[s
         role = message.get("role", "user")
         if role in {"system", "developer"}:
             system.append(read_text(message))
-        elif role in {"user", "assistant"}:
-            others.append((str(role), read_text(message)))
         else:
-            raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
+            _check_role(role, {"user", "assistant"})
+            others.append((str(role), read_text(message)))
     return ("\n\n".join(system) if system else None), others
+
+
+def _check_role(role: object, roles: set[str]) -> None:
+    if role not in roles:
+        raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
 
 
 def _write_chat(
@@ -327,6 +331,24 @@ def _write_text(
     if generation.echo:
         given.setdefault("max_tokens", 1)  # what comes after the text is of no use
     return body | given
+
+
+def _write_responses(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
+    """Write all messages as `input`, in their order; this API knows the roles of the system, too."""
+    for message in messages:
+        _check_role(message.get("role", "user"), {"system", "developer", "user", "assistant"})
+    generation = connection.generation
+    if generation.wants_logprobs:
+        given["include"] = ["message.output_text.logprobs"]
+        if generation.top_logprobs is not None:
+            given["top_logprobs"] = generation.top_logprobs
+    if connection.schema is not None:
+        shape = {"type": "json_schema", "name": "answer", "schema": dict(connection.schema), "strict": True}
+        given["text"] = {"format": shape}
+    told = [{"role": one.get("role", "user"), "content": read_text(one)} for one in messages]
+    return {"model": connection.model, "input": told, **given}
 
 
 def _write_anthropic(
@@ -388,6 +410,19 @@ APIS: dict[ApiName, Api] = {
         take_text,
         "/completions",
         names=_same_names("reasoning_effort", "reasoning_budget"),
+    ),
+    "responses": Api(
+        "responses",
+        "responses",
+        _write_responses,
+        take_responses,
+        "/responses",
+        names={
+            **{name: name for name in ("temperature", "top_p", *_LOGPROBS)},
+            "max_tokens": "max_output_tokens",
+            "reasoning_effort": "reasoning.effort",
+        },
+        takes_schema=True,
     ),
     "anthropic": Api(
         "anthropic",
@@ -557,22 +592,31 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
     if base is None and provider.base_url is None:
         hint = f"set `{base_name}` to the address of your resource"
         raise SpecError("E108", f"model `{model.name}`: `{name}` has no base URL", hint=hint)
-    base = base or Address(provider.base_url or "")
+    try:
+        base = base or Address(provider.fill_url(caller.find))
+    except LookupError as error:
+        missing = error.args[0]
+        hint = f"set it in the environment or in `.env`: `{missing}=…`; or set `{base_name}`"
+        is_set = "holds no name of letters, digits and hyphens" if caller.find(missing) else "is not set"
+        message = f"model `{model.name}`: the address of `{name}` needs `{missing}`, which {is_set}"
+        raise SpecError("E108", message, hint=hint) from None
     url = check_url(base.url, model.name)
     version = caller.find("AZURE_API_VERSION") if name == "azure" else None
     if version is not None and AZURE_VERSION not in parse_qs(urlsplit(url).query):
         url += ("&" if "?" in url else "?") + urlencode({AZURE_VERSION: version})
-    api = _find_api(config.api or provider.api, url, is_azure=name == "azure")
+    api = _find_api(config.api or provider.api, url, name)
     # Which environment value holds the key: a provider's key does not go to another host only because no
     # better key is set; OpenAI's does to this machine.
     owner = _find_provider(url) if name is None and url.startswith("https://") else name
     variable = f"{owner.upper()}_API_KEY" if owner else LOCAL_KEY if is_loopback(url) else ""
+    if owner and caller.find(variable) is None and caller.find(PROVIDERS[owner].key) is not None:
+        variable = PROVIDERS[owner].key
     if name is None and caller.find(URL_KEY) is not None:
         variable = URL_KEY
     key = config.api_key or caller.find_key(variable)
-    own_host = provider.own_host or _find_own_host(key, url, caller)
-    _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", own_host=own_host)
-    is_own = name is not None and url.startswith(f"https://{provider.own_host}/")
+    is_own = provider.owns(tidy_host(urlsplit(url).hostname or ""))
+    is_allowed = is_own or _is_own_key(key, url, caller)
+    _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", is_allowed=is_allowed)
     return Connection(
         model.name,
         api,
@@ -580,7 +624,7 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         config.model,
         headers=_hold_key(api, key),
         key=key or None,
-        missing_key=variable if is_own and not key else None,
+        missing_key=variable if is_own and url.startswith("https://") and not key else None,
     )
 
 
@@ -590,8 +634,8 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
     if config.adapter is None and _VERSION_END.search(urlsplit(url).path.rstrip("/")):
         url = _find_endpoint(api, url, config.model)
     for secret in (config.api_key, *config.headers.values()):
-        own_host = _find_own_host(secret, url, model.caller)
-        _guard_key(secret, config.address, model, "key", own_host=own_host)
+        is_allowed = _is_own_key(secret, url, model.caller)
+        _guard_key(secret, config.address, model, "key", is_allowed=is_allowed)
     headers = _hold_key(api, config.api_key)
     for name, value in config.headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
@@ -613,17 +657,15 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
     )
 
 
-def _find_api(name: ApiName, url: str, *, is_azure: bool = False) -> Api:
-    """Return the API as the host at a URL has it."""
-    api = APIS[name]
-    host = tidy_host(urlsplit(url).hostname or "")
-    is_azure |= host.endswith(AZURE_HOSTS)
-    if name == "chat" and (is_azure or host == _OPENAI_HOST):
-        # Their newer models refuse `max_tokens`; other endpoints often know no other name.
-        lacking = {"top_k", "min_p"}
-        names = {known: sent for known, sent in api.names.items() if known not in lacking}
-        api = replace(api, names=names | {"max_tokens": "max_completion_tokens"})
-    if is_azure and name in {"chat", "completions"}:
+def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
+    """Return the API as the provider, or the host at a URL, has it."""
+    api, host = APIS[name], tidy_host(urlsplit(url).hostname or "")
+    is_azure = provider == "azure" or host.endswith(AZURE_HOSTS)
+    owner = "azure" if is_azure else _find_provider(url) or provider
+    if name == "chat" and owner is not None:
+        names = {**api.names, **PROVIDERS[owner].names}
+        api = replace(api, names={known: sent for known, sent in names.items() if sent is not None})
+    if is_azure and name in {"chat", "completions", "responses"}:
         api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
     return api
 
@@ -652,28 +694,29 @@ def _hold_key(api: Api, key: Secret | None) -> dict[str, Secret | str]:
 def _find_provider(url: str) -> str | None:
     """Return the provider whose own host a URL names."""
     host = tidy_host(urlsplit(url).hostname or "")
-    return next((name for name, one in PROVIDERS.items() if one.own_host == host), None)
+    return next((name for name, one in PROVIDERS.items() if one.owns(host)), None)
 
 
-def _find_own_host(secret: Secret | None, url: str, caller: Caller) -> str | None:
-    """Return the host at a URL if it is a provider's and the key is not known as that of another one."""
+def _is_own_key(secret: Secret | None, url: str, caller: Caller) -> bool:
+    """Return whether the host at a URL is a provider's and the key is not known as that of another one."""
     provider = _find_provider(url)
     if provider is None or secret is None:
-        return None
+        return False
     others = {caller.find(f"{name.upper()}_API_KEY") for name in PROVIDERS if name != provider}
-    return None if secret.reveal().strip() in others else PROVIDERS[provider].own_host
+    others |= {caller.find(one.key) for name, one in PROVIDERS.items() if name != provider and one.key}
+    return secret.reveal().strip() not in others
 
 
 def _guard_key(
-    secret: Secret | None, address: Address, model: ModelConfig, what: str, *, own_host: str | None
+    secret: Secret | None, address: Address, model: ModelConfig, what: str, *, is_allowed: bool
 ) -> None:
     """Raise SpecError E117 when a key of the caller would go to a host that is not allowed to have it.
 
-    `own_host` is the provider's; it counts only over TLS.
+    `is_allowed`: the host is the provider's own; that counts only over TLS.
     """
     url = address.url
     host = tidy_host(urlsplit(url).hostname or "")
-    is_own = host == own_host and url.lower().startswith("https://")
+    is_own = is_allowed and url.lower().startswith("https://")
     if not secret or secret.origin != "caller" or address.is_callers or is_own:
         return
     if not is_loopback(url) and not model.caller.allows(url):

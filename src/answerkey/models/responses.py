@@ -229,6 +229,7 @@ FINISH_REASONS: dict[str, str] = {
     "stop_sequence": "stop",
     "STOP": "stop",
     "max_tokens": "length",
+    "max_output_tokens": "length",
     "MAX_TOKENS": "length",
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
@@ -419,6 +420,40 @@ def _take_choice(body: Found) -> tuple[Found | None, dict[str, Any]]:
     usage = body.get("usage")
     tokens = _get(usage, "prompt_tokens"), _get(usage, "completion_tokens")
     return choice, {"end": end, "tokens": tokens, "logprobs": _get(choice, "logprobs")}
+
+
+def take_responses(body: Found) -> Completion:
+    """Return what the last message of OpenAI's Responses API says; reasoning items are apart from the text.
+
+    A response that is incomplete ended at the limit of tokens, or by the content filter.
+    """
+    items = body.get("output")
+    if not isinstance(items, list):
+        raise Unreadable("`output` is no list" if "output" in body else "the body has no `output`")
+    if body.get("status") in ("failed", "cancelled"):
+        raise Unreadable(f"the response is {body['status']}")
+    thoughts: list[str] = []
+    message: Found | None = None
+    for item in items:
+        if _get(item, "type") == "reasoning":
+            thoughts += [one for name in ("content", "summary") if (one := _find_thought(item, name))][:1]
+        elif isinstance(item, Mapping) and item.get("type", "message") == "message":
+            message = item
+    texts, further, refusal = _take_parts(_get(message, "content"))
+    end = _get(body.get("incomplete_details"), "reason")
+    if body.get("status") != "incomplete":
+        end = "tool_calls" if message is None and len(items) > len(thoughts) else "stop"
+    parts, usage = _list(_get(message, "content")), body.get("usage")
+    tokens = [one for part in parts for one in _list(_get(part, "logprobs"))]
+    return _say(
+        texts,
+        [*thoughts, *further],
+        end=end,
+        tokens=(_get(usage, "input_tokens"), _get(usage, "output_tokens")),
+        refusal=refusal,
+        reply=message if refusal is not None else None,
+        logprobs={"content": tokens} if tokens else None,
+    )
 
 
 def take_anthropic(body: Found) -> Completion:

@@ -73,6 +73,19 @@ def send(name: str, **environment: str) -> dict[str, object]:
             },
         ),
         (
+            "{url}?api=responses&temperature=0.5&top_p=0.9&max_tokens=2048&reasoning_effort=low&top_logprobs=3#m",
+            {
+                "model": "m",
+                "input": ASK,
+                "temperature": 0.5,
+                "top_p": 0.9,
+                "max_output_tokens": 2048,
+                "reasoning": {"effort": "low"},
+                "include": ["message.output_text.logprobs"],
+                "top_logprobs": 3,
+            },
+        ),
+        (
             "{url}?api=anthropic&" + COMMON + "&top_k=20&reasoning_effort=max&reasoning_budget=1024#m",
             {
                 "model": "m",
@@ -169,6 +182,8 @@ def refuse(name: str) -> SpecError:
         ("http://h/v1?reasoning_budget=9#m", "chat", "reasoning_budget"),
         ("http://h/v1?echo=true#m", "chat", "echo"),
         ("http://h/v1?api=completions&reasoning_effort=low#m", "completions", "reasoning_effort"),
+        ("http://h/v1?api=responses&seed=1#m", "responses", "seed"),
+        ("http://h/v1?api=responses&stop=x#m", "responses", "stop"),
         ("anthropic/claude?min_p=0.1", "anthropic", "min_p"),
         ("anthropic/claude?presence_penalty=0.1", "anthropic", "presence_penalty"),
         ("gemini/g?min_p=0.1", "gemini", "min_p"),
@@ -270,6 +285,23 @@ def test_the_nearer_extra_body_wins_field_by_field() -> None:
     nearer, farther = Generation(extra_body={"a": 1}), Generation(extra_body={"a": 2, "b": 3}, seed=1)
     assert nearer.over(farther) == Generation(extra_body={"a": 1, "b": 3}, seed=1)
     assert json.loads(json.dumps(nearer.given())) == {"extra_body": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("openrouter/a/b?reasoning_budget=900", "reasoning", {"max_tokens": 900}),
+        ("openrouter/a/b?reasoning_effort=low", "reasoning", {"effort": "low"}),
+        ("https://openrouter.ai/api/v1?reasoning_effort=low#a/b", "reasoning", {"effort": "low"}),
+        ("mistral/m?seed=3", "random_seed", 3),
+        ("openai/gpt-5?max_tokens=9", "max_completion_tokens", 9),
+    ],
+)
+def test_some_providers_name_a_parameter_otherwise(name: str, field: str, value: object) -> None:
+    """The provider is known by its name, or by its host."""
+    body = connect(name, caller=Caller({})).build(ASK)
+    assert isinstance(body, dict)
+    assert body == {"model": body["model"], "messages": ASK, field: value}
 
 
 def test_the_version_stays_in_the_address() -> None:

@@ -125,6 +125,6 @@ def say_who_serves(name: str) -> str:
     name = name.partition("?")[0]
     if not re.fullmatch(r"[\w./:-]+", name):  # it may be an address, with a password
         name = "NAME"
-    remote = listing(f"{provider}/…" for provider, one in PROVIDERS.items() if not one.is_local)
+    remote = listing((f"{provider}/…" for provider, one in PROVIDERS.items() if not one.is_local), limit=4)
     here = listing(f"{provider}/{name}" for provider in LOCAL)
     return f"say who serves it: on this machine {here}; elsewhere {remote}; any: `http://HOST/v1#{name}`"

@@ -288,6 +288,8 @@ def read_parameters(
 
 #: How hard a model is to think, in the words of any API; an endpoint knows some of them.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
+#: Whether thoughts in a reply's text are taken out of it, or stay.
+Thinking = Literal["split", "keep"]
 #: What stands before the name of a parameter behind `?` that is sent as it is.
 EXTRA = "extra_body."
 _SECRET_PARAMETER = re.compile(
@@ -301,7 +303,8 @@ _SECRET_PARAMETER = re.compile(
 class Generation:
     """What is sent beside the messages; None leaves it to the endpoint.
 
-    `extra_body` are further fields of the request's body, sent as they are.
+    `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the reply is
+    read, and is not sent.
     """
 
     temperature: float | None = None
@@ -318,6 +321,7 @@ class Generation:
     frequency_penalty: float | None = None
     reasoning_effort: Effort | None = None
     reasoning_budget: int | None = None
+    thinking: Thinking | None = None
     extra_body: Mapping[str, object] | None = None
 
     def given(self) -> dict[str, object]:
@@ -333,8 +337,9 @@ class Generation:
         }
 
     def sent(self) -> dict[str, object]:
-        """Return the parameters that have a name in each API: what is set, without `extra_body`."""
-        return {name: value for name, value in self._given.items() if name != "extra_body"}
+        """Return what is set of the parameters that are sent under a name of the API."""
+        own = ("thinking", "extra_body")
+        return {name: value for name, value in self._given.items() if name not in own}
 
     def over(self, other: Self) -> Self:
         """Return `other` with what is set here in its place; `extra_body` is set field by field."""
@@ -365,6 +370,7 @@ GENERATION_PARAMETERS: dict[str, Parameter] = {
     "frequency_penalty": Parameter(0.0, minimum=-2, maximum=2),
     "reasoning_effort": Parameter("", allowed=get_args(Effort)),
     "reasoning_budget": Parameter(0, minimum=0),
+    "thinking": Parameter("", allowed=get_args(Thinking)),
 }
 
 

@@ -46,7 +46,7 @@ from answerkey.models.config import (
     split_query,
 )
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
-from answerkey.models.responses import fail, read_message
+from answerkey.models.responses import fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.types import Completion, CompletionStatus, Question
 
@@ -314,7 +314,7 @@ class CodeModel(CallSettings, ABC):
         """Return what code gave: a text, a message, a whole chat completion; or what it raised."""
         if isinstance(outcome, BaseException):
             return fail(hide_secrets(f"{type(outcome).__name__}: {outcome}".removesuffix(": ")))
-        completion = read_message(outcome)
+        completion = take_out_thoughts(read_message(outcome))
         if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):
             return fail(f"`{function}` gives neither a text nor a message: {type(outcome).__name__}")
         return completion

@@ -57,6 +57,7 @@ from answerkey.models.responses import (
     take_anthropic,
     take_chat,
     take_gemini,
+    take_out_thoughts,
     take_responses,
     take_text,
 )
@@ -141,10 +142,14 @@ class Connection:
         return self.api.build(self, messages)
 
     def read(self, status: int, body: bytes) -> Completion:
-        """Return what an answer says, without a key that the endpoint sends back; never raises."""
+        """Return what an answer says, without a key that the endpoint sends back; never raises.
+
+        Thoughts in the text are taken out of it, unless they are to be kept.
+        """
         if b"\\" in body or any(map(body.__contains__, self._secrets)):
             body = self._hidden.sub(HIDDEN.encode(), body)
-        return self.api.read(status, body)
+        completion = self.api.read(status, body)
+        return completion if self.generation.thinking == "keep" else take_out_thoughts(completion)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as `***`."""
@@ -262,7 +267,7 @@ class Api:
     @property
     def unsupported(self) -> frozenset[str]:
         """The parameters of `Generation` that the API does not have."""
-        return frozenset(GENERATION_PARAMETERS) - frozenset(self.names)
+        return frozenset(GENERATION_PARAMETERS) - frozenset(self.names) - {"thinking"}
 
     def build(self, connection: Connection, messages: Sequence[Message]) -> object:
         """Return the JSON body of a request; SolverError E302 for messages that cannot be put into one."""
@@ -389,7 +394,7 @@ def _write_gemini(
 
 
 def _same_names(*without: str) -> dict[str, str]:
-    return {name: name for name in GENERATION_PARAMETERS if name not in without}
+    return {name: name for name in GENERATION_PARAMETERS if name not in (*without, "thinking")}
 
 
 _LOGPROBS = ("logprobs", "top_logprobs")
@@ -486,7 +491,7 @@ class AdapterApi:
         """All of `Generation`, unless the input template reads it."""
         if any(name in self.adapter.process_input for name in ("generation", "kwargs")):
             return frozenset()
-        return frozenset(one.name for one in fields(Generation))
+        return frozenset(one.name for one in fields(Generation)) - {"thinking"}
 
     @property
     def identity(self) -> object:

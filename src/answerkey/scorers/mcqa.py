@@ -29,8 +29,15 @@ import polars as pl
 
 from answerkey.errors import SpecError, listing
 from answerkey.reader import EXTRACTORS, Reading, explain_reading
-from answerkey.reader.characters import LONGEST_CHARACTER, compose, measure_character, strip_white_space
+from answerkey.reader.characters import (
+    LONGEST_CHARACTER,
+    WHITE_SPACE,
+    compose,
+    measure_character,
+    strip_white_space,
+)
 from answerkey.reader.explain import shorten
+from answerkey.reader.markup import THOUGHT_BEGIN, THOUGHT_ENDS, is_thought
 from answerkey.scorers.base import (
     CALL_FAILED,
     FAULTS,
@@ -84,6 +91,10 @@ _COLUMN = re.compile(r"\W*(?:sample\.)?([A-Za-z_]\w+)\W*")
 SMALL_GROUP = 64
 
 
+#: Why a completion is INVALID that ends within its thoughts, and which reasons that stands in place of.
+TRUNCATED = "TRUNCATED_THINKING"
+UNSAID = frozenset({"EMPTY", "NO_TEXT", "NOT_A_CHOICE", "NOTHING_STATED"})
+
 # The rule for one completion.
 
 
@@ -119,6 +130,8 @@ def judge(
         reading = Reading(reason="NO_TEXT")
     else:
         reading = rule.read(completion.text, names, options)
+    if reading.reason in UNSAID and _is_truncated(completion):
+        reading = replace(reading, reason=TRUNCATED)
     metadata |= {
         "completion_validity": str(Validity.INVALID if reading.choice is None else Validity.VALID),
         "validity_reason": reading.reason,
@@ -130,6 +143,39 @@ def judge(
     metadata |= {"answer_span": reading.span and list(reading.span)} if rule.has_parts else {}
     is_correct = 1.0 if reading.choice == right else 0.0
     return Score(ScoreStatus.SCORED, values={"is_correct": is_correct}, metadata=metadata)
+
+
+def _is_truncated(completion: Completion) -> bool:
+    """Return whether a model that thought says nothing after it; a tool call is no silence."""
+    text = completion.text or ""
+    if text.strip(WHITE_SPACE) or completion.finish_reason == "tool_calls":
+        return is_thought(text)
+    return completion.reasoning is not None or bool(completion.reasoning_tokens)
+
+
+def _mark_truncated(reasons: pl.Series, completions: pl.DataFrame) -> pl.Series:
+    """Return reasons with `TRUNCATED` where a completion ends within its thoughts, as `judge` gives it."""
+    if not reasons.is_in(sorted(UNSAID)).any():
+        return reasons
+    usage = completions["usage"].struct.unnest()
+    thought = usage["reasoning_tokens"] if "reasoning_tokens" in usage.columns else None
+    is_silent = (pl.col("completion").fill_null("").str.strip_chars(WHITE_SPACE) == "") & (
+        pl.col("reasoning").is_not_null() | (pl.lit(thought, pl.Int64).fill_null(0) > 0)
+    )
+    is_silent &= pl.col("finish_reason").fill_null("") != "tool_calls"
+    # Few texts that name no choice begin like a thought, and of these few have no answer after it.
+    may_be = pl.col("completion").str.contains(f"{THOUGHT_BEGIN}|{THOUGHT_ENDS}").fill_null(value=False)
+    found = completions.select(is_silent.alias("silent"), may_be.alias("may_be"), "completion")
+    found = found.with_columns(reasons.is_in(sorted(UNSAID)).fill_null(value=False).alias("unsaid"))
+    texts = found.filter(pl.col("may_be") & pl.col("unsaid") & ~pl.col("silent"))["completion"].unique()
+    thoughts = texts.filter(pl.Series([is_thought(text) for text in texts], dtype=pl.Boolean))
+    is_truncated = pl.col("unsaid") & (pl.col("silent") | pl.col("completion").is_in(thoughts.implode()))
+    return found.select(
+        pl.when(is_truncated.fill_null(value=False))
+        .then(pl.lit(TRUNCATED))
+        .otherwise(reasons)
+        .alias("reason")
+    ).to_series()
 
 
 def explain_verdict(completion: str | Completion | None, choices: Sequence[str], score: Score) -> str:
@@ -320,7 +366,8 @@ class StringEqualsMcqa(Scorer):
         lists = [names for names in found if names is not None]
         silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
         if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
-            return rule.read_all(texts, lists[0], options)
+            readings = rule.read_all(texts, lists[0], options)
+            return readings.with_columns(_mark_truncated(readings["reason"], completions.frame))
         numbers: dict[object, int] = {names: number for number, names in enumerate(lists)}
         groups = rows.choose(lambda pair: numbers.get(pair.choices), pl.UInt32())
         groups = groups.set(silent.is_not_null(), None)
@@ -334,7 +381,8 @@ class StringEqualsMcqa(Scorer):
         read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
         places = spread(pl.concat(part["row"] for part in (few, *parts)), len(texts))
         readings = pl.concat([tabulate(alone, rule.schema), *read]).select(pl.all().gather(places))
-        return readings.with_columns(pl.coalesce(silent, "reason").alias("reason"))
+        reasons = readings.select(pl.coalesce(silent, "reason").alias("reason")).to_series()
+        return readings.with_columns(_mark_truncated(reasons, completions.frame))
 
 
 def find_unread(scores: Scores) -> pl.Series:

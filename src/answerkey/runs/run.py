@@ -211,7 +211,12 @@ _ENTRY = {
     "task?": "an object?",
     "dataset?": _nullable(_DATASET),
     "model?": _MODEL,
-    "completions?": _nullable(dict.fromkeys(("source?", "file?", "sha256?", "column?", "model?"), "text?")),
+    "completions?": _nullable(
+        {
+            **dict.fromkeys(("source?", "file?", "sha256?", "column?", "model?"), "text?"),
+            "split_thinking?": "true or false",
+        }
+    ),
     "config?": "an object?",
     "scorers?": _nullable([_SCORER]),
     "encoded?": _nullable({"*": ["text"]}),

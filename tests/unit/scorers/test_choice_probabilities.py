@@ -59,8 +59,7 @@ def test_spellings_of_a_choice_add_up() -> None:
         ("<think>", "A", " or", " C", "?", "</think>", "\n\n"),
         ("A", " or", " C", "?", "</think>"),
         ("<th", "ink>", "A", "</", "think>", "\n"),
-        ("<|channel|>", "analysis", "<|message|>", "A", "<|end|>", "<|start|>", "assistant")
-        + ("<|channel|>", "final", "<|message|>"),
+        ("<|channel|>", "analysis", "<|message|>", "A", *("<|end|>", "<|start|>assistant<|channel|>final<|message|>")),
         ("analysis", "We", " have", " A", ".", "assistant", "final"),
         ("<think>", *("hm " for _ in range(200)), "</think>"),
     ],

@@ -188,6 +188,7 @@ _TALLY = {
     "category_column": "text?",
     "categories": {"*": _CATEGORY},
     "cut_off?": "a count",
+    "thinking?": "a count",
     "choice_counts?": _check_choice_counts,
     "failures?": {"*": _REASONS},
     "unscored?": "a count",

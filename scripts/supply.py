@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The lock of what users install, then those of the groups of `pyproject.toml`.
-GROUPS = ("dev", "fuzz")
+GROUPS = ("dev", "docs", "fuzz")
 LOCKS = tuple(ROOT / "requirements" / f"{name}.lock" for name in ("run", *GROUPS))
 OSV = "https://api.osv.dev/v1/querybatch"
 SECONDS = 20

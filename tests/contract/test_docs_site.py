@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from .scripts import ROOT, load_script
+
 CONFIG = """\
 site_name: small
 site_description: A small site.
@@ -40,18 +39,7 @@ PAGES = {
 }
 
 
-def load_script() -> Any:  # noqa: ANN401  # a script is no module of ours
-    """Return the script as a module."""
-    found = importlib.util.spec_from_file_location("docs_site", ROOT / "scripts" / "docs_site.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["docs_site"] = module
-    found.loader.exec_module(module)
-    return module
-
-
-SCRIPT = load_script()
+SCRIPT = load_script("docs_site")
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ SECONDS = 300
 FENCE = re.compile(r"(^ *```.*?^ *```\n?)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 COMMENT = re.compile(r"^ *<!--.*?--> *$", re.MULTILINE)
-HEADING = re.compile(r"^(#{2,3}) (.+)$", re.MULTILINE)
+#: What groups links in docs/index.md: `### Files`, `- **Files**: …`, or `Files:` alone; `## …` ends a group.
+LEAD = re.compile(r"^## |^### (.+)|^- \*\*(.+?)\*\*:|^(\w[^\[\]:]*):$")
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 #: Search from disk needs a stand-in for workers: the generator takes it from another host, we from our files.
 REMOTE_WORKER = "https://unpkg.com/iframe-worker/shim"
@@ -91,7 +92,7 @@ class Site:
             for entry in entries:
                 for file in self._expand(entry, present, named):
                     place = file.relative_to(self.docs) if self.docs in file.parents else self._outside(file)
-                    self.pages.append(Page(file, str(place), section, self._group(entry, file, section)))
+                    self.pages.append(Page(file, str(place), section, self._group(entry, file)))
         if lost := sorted(set(present) - {page.file for page in self.pages}):
             raise SiteError("\n".join(f"{self._name(one)} is in no section of mkdocs.yml" for one in lost))
         places = {page.file: page.place for page in self.pages}
@@ -123,25 +124,22 @@ class Site:
             key=lambda file: (file.name != "README.md", order.index(file) if file in order else 999, file),
         )
 
-    def _group(self, entry: str, file: Path, section: str) -> str:
-        """Return the group in a section: a folder with a README, or (Reference) a heading of the index."""
+    def _group(self, entry: str, file: Path) -> str:
+        """Return the group of a page in its section: of a folder with a README, or as the index groups it."""
         above = self.docs / entry / "README.md"
         if entry.endswith("/") and above.exists():
             return read_title(above)
-        heading = next((heading for heading, target in self._index() if target == file), "")
-        return "" if section != "Reference" or heading == section else heading
+        return next((group for group, target in self._index() if target == file), "")
 
     def _index(self) -> list[tuple[str, Path]]:
-        """Return what docs/index.md links to, with the heading above it."""
-        text = (self.docs / "index.md").read_text(encoding="utf-8")
+        """Return what docs/index.md links to, with the group in which it stands."""
         found = []
-        heading = ""
-        for line in text.splitlines():
-            if above := HEADING.match(line):
-                heading = above[2].strip()
-            found += [
-                (heading, (self.docs / link[1].partition("#")[0]).resolve()) for link in LINK.findall(line)
-            ]
+        group = ""
+        for line in (self.docs / "index.md").read_text(encoding="utf-8").splitlines():
+            if lead := LEAD.match(line):
+                group = "".join(filter(None, lead.groups()))
+            links = [link[1].partition("#")[0] for link in LINK.findall(line)]
+            found += [(group, (self.docs / link).resolve()) for link in links]
         return found
 
     def _name(self, file: Path) -> str:

@@ -22,7 +22,9 @@ nav:
   - Project: ["*.md", ../SECURITY.md, decisions/]
 """
 PAGES = {
-    "docs/index.md": "# Small\n\n## Files\n- [B](reference/b.md)\n## Models\n- [A](reference/a.md#models)\n",
+    "docs/index.md": "# Small\n\n## Guides\n\nFirst steps:\n[one](guide/one.md)\n\n## Reference\n\n"
+    "- **Files**: [B](reference/b.md)\n- **Models**: [A](reference/a.md#models)\n\n## More\n\n"
+    "[T](testing.md)\n",
     "docs/guide/one.md": "# One\n\n<!-- made -->\n"
     "[B](../reference/b.md), [task](../../examples/seed/task.yaml), "
     "[seed](../../examples/seed), [home](../../README.md)\n\n```md\n[no](link)\n```\n",
@@ -62,17 +64,17 @@ def test_every_page_of_the_project_is_in_the_navigation() -> None:
     """Home, the four kinds of documentation and the project, in this order; no page is left out or twice."""
     site = read_site(ROOT)
     titles = [title for one in site.navigation() for title in one]
-    assert titles == ["Home", "Tutorial", "How-to guides", "Reference", "Project"]
+    assert titles == ["Home", "Tutorial", "How-to guides", "Reference", "Explanation", "Project"]
     files = [page.file for page in site.pages]
     assert len(files) == len(set(files))
     assert set((ROOT / "docs").rglob("*.md")) <= set(files)
 
 
-def test_folders_become_pages_in_the_order_and_under_the_headings_of_the_index(small: Path) -> None:
+def test_folders_become_pages_in_the_order_and_groups_of_the_index(small: Path) -> None:
     """What the index does not list comes last; a folder with a README is a group of its own."""
     assert read_site(small).navigation() == [
         {"Home": "index.md"},
-        {"How-to guides": ["guide/one.md", "project/examples/readme.md"]},
+        {"How-to guides": [{"First steps": ["guide/one.md"]}, "project/examples/readme.md"]},
         {"Reference": [{"Files": ["reference/b.md"]}, {"Models": ["reference/a.md"]}]},
         {
             "Project": [

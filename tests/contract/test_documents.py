@@ -25,6 +25,7 @@ NOT_RUN = {
     r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: tests/faults/test_ray_live.py starts one",
     r"--engine ray": "starts a cluster: tests/unit/engines/test_ray_engine.py gives this option",
     r"^ssh ": "needs another machine",
+    r"^docker ": "needs a daemon: tests/contract/test_docker.py runs the lines of the Dockerfile",
     r"^from (inspect_ai|lighteval)": "needs that tool: tests/unit/adapters/test_in_tools.py runs it there",
     r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
 }

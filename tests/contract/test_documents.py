@@ -110,6 +110,28 @@ def test_what_is_not_run_is_still_there() -> None:
     assert [one for one in NOT_RUN if not any(re.search(one, text) for text in texts)] == []
 
 
+#: Examples that are no project, and the tests that run them.
+OTHER_EXAMPLES = {
+    "ci": "tests/contract/documents.py",
+    "kubernetes": "tests/contract/test_cluster_examples.py",
+    "notebook": "tests/golden/test_notebook.py",
+    "slurm": "tests/contract/test_cluster_examples.py",
+}
+
+
+def test_every_example_is_run() -> None:
+    """Each folder has a command in the table of the examples, which is run here, or a test of its own."""
+    commands = [one.text for block in BLOCKS if block.page == "examples/README.md" for one in block.commands]
+    named = {name for text in commands for name in re.findall(r"^answerkey run examples/(\w+)", text)}
+    folders = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
+    assert folders == named | OTHER_EXAMPLES.keys()
+    assert not any(is_not_run(text) for text in commands)
+    lost = [
+        name for name, file in OTHER_EXAMPLES.items() if f'"{name}"' not in (ROOT / file).read_text("utf-8")
+    ]
+    assert lost == []
+
+
 def test_commands_stand_in_blocks_that_say_so() -> None:
     """A block of commands is marked `sh` or `console`; otherwise it would not be run here."""
     assert list_unlabelled() == []

@@ -24,7 +24,7 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import yaml
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 300
@@ -100,12 +100,12 @@ class Site:
             text = page.file.read_text(encoding="utf-8")
             page.title = read_title(page.file)
             parts = FENCE.split(text)
-            for place in range(0, len(parts), 2):
-                parts[place] = COMMENT.sub("", self._turn_links(parts[place], page, places))
+            for number in range(0, len(parts), 2):  # between them is code
+                parts[number] = COMMENT.sub("", self._turn_links(parts[number], page, places))
             page.text = re.sub(r"\n{3,}", "\n\n", "".join(parts))
 
     def _sections(self) -> list[tuple[str, list[str]]]:
-        nav = yaml.safe_load(split_config(self.root)[1])
+        nav = YAML(typ="safe").load(split_config(self.root)[1])
         sections = [next(iter(one.items())) for one in nav]
         return [(title, [said] if isinstance(said, str) else said) for title, said in sections]
 

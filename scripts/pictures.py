@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ OTHER_MODELS = {
     "weaker": "builtin/simulated?accuracy=0.7&style=mixed&seed=1",
     "longest": "builtin/longest",
 }
-VOLATILE = {
+VOLATILE: dict[str, str | Callable[[re.Match[str]], str]] = {
     r'"(made|started_at|finished_at|version)":"[^"]*"': r'"\1":""',
     r'"(seconds|duration)":[0-9.]+': r'"\1":0',
     r"\d\.\d{7,}": lambda found: f"{float(found[0]):.6f}",

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the site, built and checked by the script."""
     out = tmp_path_factory.mktemp("docs") / "site"
-    words = [sys.executable, ROOT / "scripts" / "docs_site.py", "--out", out]
+    words = [sys.executable, str(ROOT / "scripts" / "docs_site.py"), "--out", str(out)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return out

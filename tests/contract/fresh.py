@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,13 +42,18 @@ class Fresh:
         return {**kept, "PATH": path, "HOME": str(self.folder / "home")}
 
     def run(
-        self, script: str, folder: Path, shell: tuple[str, ...] = ("sh", "-c"), **variables: str
+        self,
+        script: str,
+        folder: Path,
+        variables: Mapping[str, str] | None = None,
+        *,
+        shell: tuple[str, ...] = ("sh", "-c"),
     ) -> subprocess.CompletedProcess[str]:
         """Return what a shell script does in a folder."""
         return subprocess.run(
             [*shell, script],
             cwd=folder,
-            env={**self.environment, **variables},
+            env={**self.environment, **(variables or {})},
             capture_output=True,
             text=True,
             timeout=SECONDS,

@@ -51,7 +51,7 @@ class Job:
         assert step["shell"] == "bash"
         environment = {key: self.fill(value) for key, value in step["env"].items()}
         files = {name: str(self.folder / name.lower()) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-        done = self.fresh.run(step["run"], self.folder, BASH, **environment, **files, **variables)
+        done = self.fresh.run(step["run"], self.folder, environment | files | variables, shell=BASH)
         self.said = done.stdout + done.stderr
         return done.returncode
 

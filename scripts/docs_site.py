@@ -67,7 +67,7 @@ class Page:
             said = " ".join(part.split())
             if said and not re.match(r"[#>|!<\-*\d]", said) and not part.startswith("    "):
                 plain = LINK.sub("]", said).replace("[", "").replace("]", "")
-                return re.split(r"(?<=[.:;?!]) (?=[A-Z`])", plain)[0].rstrip(":;")
+                return re.split(r"(?<=[.:;?!]) (?=[A-Z`*])", plain)[0].rstrip(":;")
         return ""
 
 

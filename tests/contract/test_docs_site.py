@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -170,4 +171,22 @@ def test_pages_that_are_in_order_pass(tmp_path: Path) -> None:
     (tmp_path / "b" / "x.css").write_text('@import "https://fonts.example.org/a.css";', encoding="utf-8")
     assert list(SCRIPT.check(tmp_path)) == [
         "b/x.css: loads https://fonts.example.org/a.css from another host"
+    ]
+
+
+def test_links_and_pictures_in_html_are_followed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make docs` names a picture that is not there, whether Markdown or HTML shows it."""
+    docs = load_script("docs")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)  # noqa: S607  # found on the path
+    (tmp_path / "there.png").write_bytes(b"")
+    (tmp_path / "README.md").write_text(
+        '# A\n\n![1](gone-1.png) ![2](there.png)\n\n<picture><source srcset="gone-2.png">'
+        '<img alt="3" src="there.png"></picture> <a href="#a">4</a> <a href="#b">5</a>\n',
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    assert list(docs.find_dead_links()) == [
+        "README.md: dead link gone-1.png",
+        "README.md: dead link gone-2.png",
+        "README.md: README.md has no heading for #b",
     ]

@@ -20,7 +20,7 @@ from answerkey.errors import SpecError, suggest
 #: Command name → module of this package, what it does in one line; in the order and groups of `--help`.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Evaluate": {
-        "run": ("run", "Check, solve and score a task; write the run and print its summary."),
+        "run": ("run", "Call a model, score its replies, write the run and print its summary."),
         "score": ("run", "Score recorded completions; no model is called."),
         "resume": ("run", "Continue an interrupted run where it stopped."),
         "rescore": ("run", "Score an old run's completions again, as a new run."),

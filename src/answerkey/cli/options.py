@@ -33,7 +33,7 @@ def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Deco
 
 POLICY_OPTIONS = (
     option("--policies", "FILE", "Policy file to use in place of the run's own policies."),
-    option("--baseline", "RUN", "Baseline run of the `not_worse` rules."),
+    option("--baseline", "RUN", "Baseline run: fail if this run is significantly worse."),
     option("--fail-under", "X", "Fail if the main value is below X: 0.8 or 80%."),
     option("--not-worse-than", "RUN", "Fail if significantly worse than RUN on the same samples."),
 )

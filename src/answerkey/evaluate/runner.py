@@ -114,7 +114,7 @@ async def arun(
     progress: Progress | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Do what `run` does in a thread of its own, while the event loop goes on; cancelling stops it in order.
+    """Run in a thread, so that the event loop stays free; cancelling stops the run as Ctrl-C does.
 
     An async function is called in this event loop.
     """
@@ -647,7 +647,7 @@ class DryRun:
 
 
 def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
-    """Return what `run` would ask of the model; checks everything as `run` does, and asks nothing."""
+    """Return the calls that `run` would make; checks everything as `run` does, and calls nothing."""
     from answerkey.models.cache import CallCache
 
     chosen = read_options("plan_calls", options)

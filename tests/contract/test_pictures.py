@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .scripts import load_script
+from .scripts import ROOT, load_script
 
 SCRIPT = load_script("pictures")
 
@@ -37,6 +37,13 @@ def images(tmp_path: Path, material: Any) -> Path:  # noqa: ANN401  # of the scr
 def test_the_pictures_are_up_to_date(material: Any) -> None:  # noqa: ANN401  # of the script
     """Report, viewer and terminal look as when the pictures were made; else run `make pictures`."""
     assert SCRIPT.list_problems(material) == []
+
+
+def test_every_picture_is_shown_on_a_page() -> None:
+    """A picture that nobody sees need not be kept."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    assert [name for name in SCRIPT.PICTURES if f"img/{name}.png" not in texts] == []
 
 
 def test_pictures_that_fit_their_record_pass(material: Any, images: Path) -> None:  # noqa: ANN401  # same

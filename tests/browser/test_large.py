@@ -47,5 +47,5 @@ def test_fourteen_thousand_samples_stay_fluid(large: Path, open_stage: OpenStage
     stage.page.get_by_label("Search").fill("question 14000:")
     expect(totals).to_have_text("1 of 14,042 samples")
     stage.find("tr[data-index='0'] a").click()
-    expect(stage.find("h1")).to_have_text("014001")
+    expect(stage.find(".pane h2")).to_have_text("014001")
     stage.photograph("sample")

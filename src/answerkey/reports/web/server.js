@@ -10,25 +10,6 @@
   const KEPT = 8;
   const GONE = "The viewer does not answer any more. Start it again with `answerkey view`, and open the address that it prints.";
 
-  // ── the token ─────────────────────────────────────────────────────────────────────────────────────────
-
-  // Storage may be closed; the token then lasts as long as the page.
-  function keep(token) {
-    try {
-      localStorage.setItem(KEY, token);
-    } catch {
-      return;
-    }
-  }
-
-  function readKept() {
-    try {
-      return localStorage.getItem(KEY);
-    } catch {
-      return null;
-    }
-  }
-
   // ── asking ────────────────────────────────────────────────────────────────────────────────────────────
 
   function makeAsk(token) {
@@ -71,8 +52,8 @@
   // ── the source ────────────────────────────────────────────────────────────────────────────────────────
 
   function open(given) {
-    const token = given || readKept();
-    if (given) keep(given);
+    const token = given || ak.core.recall(KEY);
+    if (given) ak.core.remember(KEY, given);
     const ask = makeAsk(token);
     const overviews = new Map();
     return {
@@ -82,7 +63,7 @@
       overview,
       rows: (run, task, query, offset, limit, options) => ask(address(`${place(run, task)}/rows`, { ...query, offset, limit }), { signal: options && options.signal }),
       sample: (run, task, p) => ask(`${place(run, task)}/rows/${Number(p)}`),
-      find: async (run, task, id) => (await ask(address(`${place(run, task)}/find`, { id }))).p,
+      find: (run, task, { id, trial }, query) => ask(address(`${place(run, task)}/find`, { ...query, id, trial })),
       comparison: (ids) => ask(address("compare", { runs: ids.join(",") })),
     };
 

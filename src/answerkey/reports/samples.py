@@ -71,8 +71,9 @@ KEPT_QUERIES = 8
 MOST_NAMES = 65_535
 #: How much of a question stands in the table, of a completion, and of a truth or an answer.
 SHOWN_QUESTION, SHOWN_COMPLETION, SHOWN_LABEL = 160, 160, 80
-#: So much of a completion stands in the table before what decided, so that this is in sight.
-SHOWN_BEFORE = 28
+#: So much of a completion stands in the table before what decided, so that this is in sight; and so much of
+#: its end where nothing did.
+SHOWN_BEFORE, SHOWN_END = 28, 48
 #: Shorter thoughts are not folded.
 LEAST_FOLDED = 200
 #: Longer texts are cut; of a completion the end stays, too, for that is where answers stand.
@@ -685,11 +686,11 @@ def show_decision(text: str | None, span: Span | None) -> list[str] | None:
     before, after = (re.sub(r"\s+", " ", one) for one in (text[first:begin], text[end:][:near]))
     before, after = before.lstrip(), after.rstrip()
     if span is None:
-        if begin > near or len(before) > SHOWN_COMPLETION:
-            half = SHOWN_COMPLETION // 2
-            opening = re.sub(r"\s+", " ", text[:near].lstrip())[:half].rpartition(" ")[0]
-            before = f"{opening} … {before[-half:].partition(' ')[2]}"
-        return [before.rstrip(), "", ""]
+        before = before.rstrip()
+        if first or len(before) > SHOWN_BEFORE + SHOWN_END:
+            opening = re.sub(r"\s+", " ", text[:near].lstrip())[:SHOWN_BEFORE].rpartition(" ")[0]
+            before = f"{opening} … {before[-SHOWN_END:].partition(' ')[2]}"
+        return [before, "", ""]
     if first and len(before) <= SHOWN_BEFORE:
         before = f"… {before}"
     elif len(before) > SHOWN_BEFORE:

@@ -102,11 +102,13 @@
       return isScaled ? Math.min(1, top / most) * (state.total - fit) : top / height;
     }
 
+    // Brings a row into sight, to the middle if it is far.
     function reveal(index) {
       const size = measure();
       const first = findFirst(size);
       if (index >= first && index + 1 <= first + size.fit) return;
-      const wanted = Math.max(0, index < first ? index : index + 1 - size.fit);
+      const isFar = index < first - 2 || index > first + size.fit + 1;
+      const wanted = Math.max(0, isFar ? index - size.fit / 2 : index < first ? index : index + 1 - size.fit);
       frame.scrollTop = size.isScaled ? (wanted / (state.total - size.fit)) * size.most : wanted * size.height;
     }
 

@@ -87,7 +87,7 @@
 
   function drawCompletion(sample) {
     const { completion } = sample;
-    const text = drawMarked(completion.text, sample.span, sample);
+    const text = drawMarked(completion.text, sample.span, { ...sample, isBrief: true });
     const element = station("Completion",
       completion.text !== null && text.told, completion.error && banner(completion.error),
       completion.reasoning && foldThought(completion.reasoning, writeHidden(completion.reasoning)),
@@ -211,7 +211,8 @@
     return pieces.map((piece, i) => (i % 2 ? el("span", { class: "hidden-character" }, ak.core.writeOut(piece)) : piece));
   }
 
-  // A completion in which a span can be marked: {element, told, mark(span, by), reveal()}.
+  // A completion in which a span can be marked: {element, told, mark(span, by), reveal()}. `about` has what else is
+  // marked or folded; `isBrief` where the page says elsewhere what decided.
   function drawMarked(text, span, about = {}) {
     const element = el("div", { class: "text completion is-long", dir: "auto", tabindex: "0", role: "group", "aria-label": "Completion" });
     const told = el("p", { class: "small dim", role: "status" });
@@ -220,7 +221,9 @@
 
     function mark(wanted, by) {
       element.replaceChildren(...cutText(text, wanted, about).flat(Infinity));
-      told.replaceChildren(...sayMarked(wanted ? Array.from(text).slice(...wanted).join("") : null, by, element.querySelectorAll("mark.is-other").length));
+      const others = element.querySelectorAll("mark.is-other").length;
+      const words = about.isBrief && !by ? [] : sayMarked(wanted ? Array.from(text).slice(...wanted).join("") : null, by);
+      told.replaceChildren(...words, others ? ` Dotted: ${counted(others, "more stated answer")}.` : "");
       if (by) reveal();
     }
 
@@ -233,10 +236,9 @@
     }
   }
 
-  function sayMarked(part, by, others) {
-    const also = others ? [` Dotted: ${counted(others, "more stated answer")}.`] : [];
-    if (part === null) return ["Nothing in it decided: the rule reads no choice.", ...also];
-    return [by ? `Read by ${ak.core.makeVisible(by)}: “` : "Decided by “", said(part), "”.", ...also];
+  function sayMarked(part, by) {
+    if (part === null) return ["Nothing in it decided: the rule reads no choice."];
+    return [by ? `Read by ${ak.core.makeVisible(by)}: “` : "Decided by “", said(part), "”."];
   }
 
   // ── the row ───────────────────────────────────────────────────────────────────────────────────────────

@@ -69,7 +69,6 @@
       el("form", { class: "filters", role: "search", on: { submit: (event) => event.preventDefault() } },
         el("div", { class: "search" }, el("label", { for: "search" }, "Search"), search), controls.element),
       list.element, pane.element);
-    showColumns();
     return { element, start, takeKey, leave, follow };
 
     // Who comes back to a list finds the row again.
@@ -237,6 +236,7 @@
       if (search.value.trim() !== (query.text || "")) search.value = query.text || "";
       tellSort();
       controls.tell();
+      showColumns();
     }
 
     function drawControls() {
@@ -294,8 +294,10 @@
       return el("details", { class: "menu", on: { toggle: fill } }, el("summary", null, "Columns"), boxes);
     }
 
+    // Of what has no choice, the reason is of interest.
     function showColumns() {
-      for (const { name: one } of columns) element.classList.toggle(`no-${one}`, hidden.has(one));
+      const hasReasons = query.reason !== null || ["invalid", "failed"].includes(query.show);
+      for (const { name: one } of columns) element.classList.toggle(`no-${one}`, hidden.has(one) && !(one === "reason" && hasReasons));
     }
 
     // ── order ───────────────────────────────────────────────────────────────────────────────────────────

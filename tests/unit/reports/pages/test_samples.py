@@ -194,7 +194,7 @@ def test_a_long_completion_in_one_line_is_cut() -> None:
     (line, *rest) = show_decision("Begin " + "word " * 1_000 + "end", None) or []
     assert (line[:6], line[-9:], rest) == ("Begin ", " word end", ["", ""])
     assert " … " in line
-    assert len(line) <= 163
+    assert len(line) <= 79
 
 
 def test_a_sample_has_every_answer_that_it_states(make_run: MakeRun) -> None:

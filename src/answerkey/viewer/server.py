@@ -251,12 +251,13 @@ class Catalog:
         """Return a run as it is now."""
         return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.path))
 
-    def describe(self, run_id: str) -> Plain:
-        """Return the overview of a run, with how far it is while it is under way."""
+    def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
+        """Return the overview of a run, with how far it is while it is under way; the brief one at once."""
         entry = self.find(run_id)
-        run = self.open(entry)
+        run, label = self.open(entry), entry.path.name
         made = self._overviews.get(
-            (run_id, entry.read_mark()), lambda: describe_overview(run, run_id=run_id, label=entry.path.name)
+            (run_id, is_brief, entry.read_mark()),
+            lambda: describe_overview(run, run_id=run_id, label=label, is_brief=is_brief),
         )
         return {**made, **entry.describe_state(run)}
 
@@ -386,8 +387,8 @@ def read_api(catalog: Catalog, address: Address, is_given_up: Callable[[], bool]
                 refuse(f"name two to {MOST_COMPARED} different runs")
             return catalog.compare(names)
         case ("api", "runs", run):
-            _require_only(query)
-            return catalog.describe(run)
+            _require_only(query, "brief")
+            return catalog.describe(run, is_brief=query.get("brief") == "true")
         case ("api", "runs", run, "tasks", task, "rows"):
             _require_only(query, "offset", "limit", *(one.name for one in fields(Query)))
             offset = read_number(query.get("offset", "0"))

@@ -91,7 +91,7 @@
   async function drawNav(route) {
     const { runs } = ak.source.mode === "report" ? await ak.source.runs() : { runs: [] };
     const id = route.run || (runs.length === 1 ? runs[0].id : null);
-    const run = id === null ? null : await ak.source.overview(id);
+    const run = id === null ? null : await ak.source.overview(id, { isBrief: true });
     const isWhole = runs.length === 1 && run.tasks.length === 1;
     frame.nav.replaceChildren(...[
       !isWhole && mark(link("/"), route.page === "home", ak.source.mode === "report" ? "Contents" : "Runs"),

@@ -37,7 +37,7 @@
   // ── the page ──────────────────────────────────────────────────────────────────────────────────────────
 
   async function show(place, route) {
-    const run = await ak.source.overview(route.run);
+    const run = await ak.source.overview(route.run, { isBrief: true });
     const task = run.tasks[route.task];
     if (!task) throw new Error("This run has no such task.");
     const page = makePage(run, task, route);

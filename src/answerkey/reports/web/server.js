@@ -68,10 +68,12 @@
     };
 
     // A run that is complete stays as it is; of one that is under way, each look is a new one.
-    async function overview(run) {
-      if (overviews.has(run)) return overviews.get(run);
-      const told = await ask(`runs/${encodeURIComponent(run)}`);
-      if (told.status === "complete") overviews.set(run, told);
+    // The brief one comes at once: no completion is read again for it.
+    async function overview(run, { isBrief = false } = {}) {
+      const key = isBrief && !overviews.has(run) ? `brief ${run}` : run;
+      if (overviews.has(key)) return overviews.get(key);
+      const told = await ask(address(`runs/${encodeURIComponent(run)}`, { brief: isBrief || null }));
+      if (told.status === "complete") overviews.set(key, told);
       if (overviews.size > KEPT) overviews.delete(overviews.keys().next().value);
       return told;
     }

@@ -53,7 +53,7 @@ TOGETHER = 5 * BLOCK_SAMPLES
 WORKER_ROWS = 2_000
 #: The scripts in the order in which they run.
 SCRIPTS = (
-    *("core.js", "charts.js", "overview.js", "list.js", "sample.js", "samples.js", "compare.js"),
+    *("core.js", "charts.js", "overview.js", "list.js", "samples.js", "sample.js", "compare.js"),
     *("runs.js", "embedded.js", "server.js", "main.js"),
 )
 VIEWER_ONLY = frozenset({"runs.js", "server.js"})

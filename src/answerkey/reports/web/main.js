@@ -5,7 +5,7 @@
   const { el, link, said, makeRoute, parseRoute } = ak.core;
   const KEYS = [
     ["/", "search the samples"], ["j  k", "next or previous row, sample or flip"], ["↓  ↑", "next or previous row in the table"],
-    ["Enter", "open the sample beside the table"], ["→  ←", "next or previous sample"], ["Escape", "close the sample, or go back"],
+    ["Enter", "open the sample"], ["→  ←", "next or previous sample"], ["Escape", "back to the table, or close"],
     ["?", "show these keys"],
   ];
   const frame = {};

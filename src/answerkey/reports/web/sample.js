@@ -29,8 +29,8 @@
       body.replaceChildren();
       put(body, completion.element,
         el("div", { class: "about" }, drawRow(sample), drawVerdicts(sample), drawReadings(sample.readings, completion.mark), drawPrompt(sample), drawFields(sample)));
-      body.scrollTop = 0;
       completion.reveal();
+      if (getComputedStyle(element).display === "block") window.scrollTo(0, 0); // it covers a narrow screen
     }
 
     function clear() {

@@ -60,8 +60,9 @@
     const list = ak.list.makeList({ label: "Samples", caption: `Samples of ${name}`, headings: heads, load, draw: drawRow, told });
     const controls = drawControls();
     const pane = ak.sample.makePane(task, { step, close });
-    // `open` is the sample in the pane: {id, trial, p, index}; `known` one that is about to be opened.
-    const state = { timer: 0, abort: null, total: 0, open: null, known: null, turn: 0 };
+    // `open` is the sample in the pane: {id, trial, p, index}; `known` one that is about to be opened, and `aim` its
+    // place, so that keys that are pressed fast count each.
+    const state = { timer: 0, abort: null, total: 0, open: null, known: null, aim: null, turn: 0 };
     const element = el("div", { class: "samples-page" },
       el("header", { class: "title compact line" }, el("h1", { tabindex: "-1" }, "Samples"),
         el("p", { class: "dim" }, said(name), " · ", said(task.model))),
@@ -133,7 +134,7 @@
       if (found.p === null) throw new Error(ak.source.absence);
       const sample = await ak.source.sample(run.id, route.task, found.p);
       if (turn !== state.turn) return makeTitle();
-      state.open = { id, trial, p: found.p, index: found.index };
+      Object.assign(state, { open: { id, trial, p: found.p, index: found.index }, aim: null });
       element.classList.add("has-pane");
       if (isOther) await renew(found.index ?? 0);
       else if (found.index !== null) list.show(found.index);
@@ -149,9 +150,10 @@
     }
 
     async function step(by) {
-      const index = (state.open.index ?? -1) + by;
+      const index = (state.aim ?? state.open.index ?? -1) + by;
       if (index < 0 || index >= state.total) return;
       const turn = (state.turn += 1);
+      state.aim = index;
       const row = await list.row(index);
       if (turn !== state.turn || !row) return;
       state.known = { ...row, index };
@@ -160,7 +162,7 @@
 
     function shut() {
       state.turn += 1;
-      state.open = null;
+      Object.assign(state, { open: null, aim: null });
       element.classList.remove("has-pane");
       pane.clear();
     }
@@ -291,7 +293,18 @@
         el("input", { type: "checkbox", name: one, checked: !hidden.has(one), on: { change: choose } }), title || head);
       const boxes = el("div", { role: "group", "aria-label": "Columns" });
       const fill = () => boxes.replaceChildren(...columns.filter((column) => column.name !== "id").map(drawBox));
-      return el("details", { class: "menu", on: { toggle: fill } }, el("summary", null, "Columns"), boxes);
+      const menu = el("details", { class: "menu", on: { toggle: fill, focusout: onLeave, keydown: onEscape } }, el("summary", null, "Columns"), boxes);
+      return menu;
+
+      function onLeave({ relatedTarget }) {
+        if (relatedTarget && !menu.contains(relatedTarget)) menu.open = false;
+      }
+
+      function onEscape(event) {
+        if (event.key !== "Escape" || !menu.open) return;
+        event.preventDefault();
+        menu.open = false;
+      }
     }
 
     // Of what has no choice, the reason is of interest.
@@ -337,7 +350,7 @@
     function takeKey(event) {
       if (event.key === "/") return search.focus(), true;
       if (state.open) {
-        const by = { j: 1, ArrowRight: 1, k: -1, ArrowLeft: -1 }[event.key];
+        const by = { j: 1, k: -1, ...(!event.target.closest("form") && { ArrowRight: 1, ArrowLeft: -1 }) }[event.key];
         if (event.key === "Escape") close();
         else if (by) step(by);
         return Boolean(by) || event.key === "Escape";

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from .conftest import OpenStage, write_report
 from .material import Call, make_large_run
@@ -59,6 +60,25 @@ def test_fourteen_thousand_samples_stay_fluid(large: Path, open_stage: OpenStage
     stage.find("tr[data-index='0'] a").click()
     expect(stage.find(".pane h2")).to_have_text("014001")
     stage.photograph("sample")
+
+
+def test_a_large_run_is_shown_before_its_audit_is_made(
+    large: Path, view: Callable[[Path], str], open_stage: OpenStage
+) -> None:
+    """What the run itself counted stands there at once; what the audit finds takes its place later."""
+    address = view(large.parent / "runs")
+    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    held: list[Route] = []
+    stage.page.route(re.compile(r"/api/runs/r\w+$"), lambda route: held.append(route))  # noqa: PLW0108 - no builtin
+    stage.go()
+    stage.find("table.runs tbody th a").click()
+    findings = stage.find(".findings")
+    expect(findings).to_contain_text("Read again are 1,000 of 14,042 completions")
+    stage.page.evaluate("scrollTo(0, 300)")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(findings).not_to_contain_text("Read again are")
+    assert stage.page.evaluate("scrollY") == 300
 
 
 def test_the_viewer_reads_the_rows_in_sight_alone(

@@ -22,6 +22,7 @@
       return showTrouble(makePlace(), error);
     }
     frame.footer.append(sayMade());
+    ak.source.renewed = renew;
     history.scrollRestoration = "manual";
     window.addEventListener("hashchange", navigate);
     document.addEventListener("keydown", onKey);
@@ -158,6 +159,12 @@
       if (turn === state.turn) showTrouble(place, error);
     }
     frame.main.removeAttribute("aria-busy");
+  }
+
+  // Shows the overview of a run again, if it is still the one in sight.
+  function renew(run) {
+    const route = parseRoute(location.hash);
+    if (route && route.page === "overview" && route.run === run) navigate();
   }
 
   function makePlace() {

@@ -253,7 +253,7 @@
       ].filter(Boolean);
       const reset = el("button", { type: "button", class: "quiet", on: { click: clearAll } }, "Clear");
       const fieldset = el("fieldset", { class: "shows" }, el("legend", { class: "unseen" }, "Show"), radios);
-      const folded = el("details", { class: "selects", open: matchMedia(WIDE).matches }, el("summary", null, "Filters and columns"),
+      const folded = el("details", { class: "selects", open: matchMedia(WIDE).matches }, el("summary", null, "Filters"),
         el("div", null, selects, drawColumns(), reset));
       return { element: [fieldset, folded, tally], tell: tellControls };
 

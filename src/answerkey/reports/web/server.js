@@ -7,7 +7,8 @@
   const ak = window.ak;
   const KEY = "answerkey-token";
   const HEADER = "X-Answerkey-Token";
-  const KEPT = 8;
+  const KEPT = 16;
+  const LARGE = 10_000; // rows of a task
   const GONE = "The viewer does not answer any more. Start it again with `answerkey view`, and open the address that it prints.";
 
   // ── asking ────────────────────────────────────────────────────────────────────────────────────────────
@@ -56,8 +57,9 @@
     if (given) ak.core.remember(KEY, given);
     const ask = makeAsk(token);
     const overviews = new Map();
-    return {
-      mode: "viewer", title: "Runs",
+    // `renewed(run)` is called when there is more to say of a run than was said.
+    const source = {
+      mode: "viewer", title: "Runs", renewed: () => null,
       absence: "There is no sample with this id in this task.",
       runs: (options) => ask("runs", options),
       overview,
@@ -66,11 +68,22 @@
       find: (run, task, { id, trial }, query) => ask(address(`${place(run, task)}/find`, { ...query, id, trial })),
       comparison: (ids) => ask(address("compare", { runs: ids.join(",") })),
     };
+    return source;
 
-    // A run that is complete stays as it is; of one that is under way, each look is a new one.
-    // The brief one comes at once: no completion is read again for it.
+    // A run that is complete stays as it is; of one that is under way, each look is a new one. The brief overview comes
+    // at once, for no completion is read again for it. Of a large run it is shown until the whole one is there.
     async function overview(run, { isBrief = false } = {}) {
-      const key = isBrief && !overviews.has(run) ? `brief ${run}` : run;
+      if (overviews.has(run)) return overviews.get(run);
+      const brief = await look(run, true);
+      const isLarge = brief.status === "complete" && Math.max(...brief.tasks.map((task) => task.rows.count)) > LARGE;
+      if (isBrief) return brief;
+      if (!isLarge) return look(run, false);
+      look(run, false).then(() => source.renewed(run), () => null);
+      return brief;
+    }
+
+    async function look(run, isBrief) {
+      const key = isBrief ? `brief ${run}` : run;
       if (overviews.has(key)) return overviews.get(key);
       const told = await ask(address(`runs/${encodeURIComponent(run)}`, { brief: isBrief || null }));
       if (told.status === "complete") overviews.set(key, told);

@@ -25,6 +25,7 @@ NOT_RUN = {
     r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: tests/faults/test_ray_live.py starts one",
     r"--engine ray": "starts a cluster: tests/unit/engines/test_ray_engine.py gives this option",
     r"^ssh ": "needs another machine",
+    r"^sbatch |^kubectl ": "needs a cluster: test_cluster_examples.py runs what the examples call",
     r"^from (inspect_ai|lighteval)": "needs that tool: tests/unit/adapters/test_in_tools.py runs it there",
     r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
 }

@@ -350,9 +350,10 @@ def test_option_texts_count_where_they_are_complete(
 def test_every_stated_answer_is_listed_with_its_place(
     text: str, stated: list[tuple[tuple[str, ...], str]]
 ) -> None:
-    """In the order of the text; what is only thought is not stated."""
-    found = list_statements(text, CHOICES)
-    assert [(choices, text[begin:end]) for choices, (begin, end) in found] == stated
+    """In the order of the text; what is only thought is not stated. Option texts change nothing here."""
+    for options in (None, ("one", "two", "three", "four")):
+        found = list_statements(text, CHOICES, options)
+        assert [(choices, text[begin:end]) for choices, (begin, end) in found] == stated
 
 
 def test_what_decides_is_among_the_stated_answers() -> None:

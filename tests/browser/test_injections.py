@@ -18,7 +18,7 @@ from .stage import Stage
 
 ROWS = list(list_hostile_rows(0))
 PARTS = {
-    "id": "h1",
+    "id": ".pane h2",
     "question": ".station:has(.choices) > .text",
     "options": ".choices .option",
     "completion": ".completion",

@@ -125,7 +125,7 @@ def test_one_sample_is_shown_with_its_whole_way(stage: Stage) -> None:
     stage.turn(SAMPLES)
     stage.find("tr[data-index='2']").click()
     stage.settle()
-    expect(stage.find("h1")).to_have_text("000003")
+    expect(stage.find(".pane h2")).to_have_text("000003")
     expect(stage.find(".decision")).to_contain_text("wrong")
     expect(stage.find(".choices .is-truth")).to_contain_text("Canberra")
     expect(stage.find(".choices .is-predicted")).to_contain_text("Melbourne")
@@ -151,21 +151,21 @@ def test_going_on_stays_within_the_selection(stage: Stage) -> None:
     """Next and previous walk through what was filtered, and the way back leads there."""
     stage.turn(f"{SAMPLES}?show=invalid&category=biology")
     stage.find("tr[data-index='0'] a").click()
-    expect(stage.find("nav")).to_contain_text("1 of 7 samples in this selection")
-    stage.page.get_by_role("link", name="Next").click()
-    expect(stage.find("h1")).to_have_text("000018")
-    stage.page.get_by_role("link", name="Previous").click()
-    expect(stage.find("h1")).to_have_text("000005")
-    stage.page.get_by_role("link", name="Back to these samples").click()
+    expect(stage.find(".pane")).to_contain_text("1 of 7 samples in this selection")
+    stage.page.get_by_role("button", name="Next").click()
+    expect(stage.find(".pane h2")).to_have_text("000018")
+    stage.page.get_by_role("button", name="Previous").click()
+    expect(stage.find(".pane h2")).to_have_text("000005")
+    stage.page.get_by_role("button", name="Close").click()
     expect(stage.find(".tally")).to_have_text("7 of 125 samples")
     stage.page.go_back()
-    expect(stage.find("h1")).to_have_text("000005")
+    expect(stage.find(".pane h2")).to_have_text("000005")
 
 
 def test_a_deep_link_opens_its_sample(stage: Stage) -> None:
     """The address of a sample is enough, in a page that was never open before."""
     stage.go("#/run/r0/0/sample/000077")
-    expect(stage.find("h1")).to_have_text("000077")
+    expect(stage.find(".pane h2")).to_have_text("000077")
     expect(stage.page).to_have_title(re.compile("000077"))
 
 

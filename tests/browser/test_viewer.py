@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -126,10 +127,10 @@ def test_filters_and_drill_down_ask_the_server(stage: Stage) -> None:
     stage.page.get_by_label("Search").fill("oxygen")
     expect(stage.find(".tally")).to_have_text("1 of 125 samples")
     stage.find("tr[data-index='0'] a").click()
-    expect(stage.find("h1")).to_have_text("000005")
+    expect(stage.find(".pane h2")).to_have_text("000005")
     expect(stage.find(".decision")).to_contain_text("SEVERAL_CHOICES")
     stage.photograph("sample", whole=True)
-    stage.page.get_by_role("link", name="Back to these samples").click()
+    stage.page.get_by_role("button", name="Close").click()
     expect(stage.find(".tally")).to_have_text("1 of 125 samples")
 
 
@@ -170,7 +171,7 @@ def test_a_deep_link_opens_its_sample(
     route = open_run(stage, "second")
     other = open_stage(view(plain_runs), own=stage.watch.own)
     other.go(f"{route}/sample/000077")
-    expect(other.find("h1")).to_have_text("000077")
+    expect(other.find(".pane h2")).to_have_text("000077")
     other.go(f"{route}/sample/999999")
     expect(other.find("[role=alert]")).to_contain_text("no sample with this id")
 
@@ -287,3 +288,38 @@ def test_a_page_of_another_site_learns_nothing(plain_runs: Path, view: View, ope
     assert [text or None for text in got] == [None] * 5
     stage.page.close()  # what its console says of this has come by then
     stage.watch.problems.clear()
+
+
+THOUGHT = "First I look at each of them. " * 10
+LONG_COMPLETION = (
+    f"<think>{THOUGHT}The answer is (C).</think>\n"
+    "The answer is (B). Wait, that is wrong: the year does not fit.\n\nThe answer is (A)."
+)
+
+
+def test_a_long_completion_shows_every_answer_it_states(
+    tmp_path: Path, call: Call, view: View, open_stage: OpenStage
+) -> None:
+    """The deciding one is marked strongly, the others dotted; the thought is folded, nothing in it marked."""
+    row = {
+        "question": "Which?",
+        "options": ["one", "two", "three"],
+        "answer": "A",
+        "completion": LONG_COMPLETION,
+    }
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    carry_out(call, "score", tmp_path / "rows.jsonl", "--out", tmp_path / "runs" / "long")
+    stage = open_viewer(view(tmp_path / "runs"), open_stage)
+    stage.turn(f"{open_run(stage, 'long')}/samples")
+    expect(stage.find("td.col-said")).to_have_text("… the year does not fit. The answer is (A).")
+    stage.find("tr[data-index='0'] a").click()
+    expect(stage.find(".completion mark:not(.is-other)")).to_have_text("answer is (A)")
+    expect(stage.find(".completion mark.is-other")).to_have_text("answer is (B)")
+    thought = stage.find(".completion .thought")
+    expect(thought.locator("summary")).to_have_text(
+        f"Thinking, {len(LONG_COMPLETION.partition('The answer is (B)')[0])} characters"
+    )
+    expect(thought.locator(".text")).not_to_be_visible()
+    thought.locator("summary").click()
+    expect(thought.locator(".text")).to_contain_text("The answer is (C).")
+    stage.photograph("long")

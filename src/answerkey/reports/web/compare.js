@@ -209,7 +209,7 @@
   function drawWay({ sample, trouble }, run, flip) {
     if (!sample) return el("section", { class: "station" }, el("h6", null, said(run.label)), el("p", { class: "dim" }, trouble));
     const [main] = sample.verdicts;
-    const text = ak.sample.drawMarked(sample.completion.text, sample.span);
+    const text = ak.sample.drawMarked(sample.completion.text, sample.span, sample);
     return el("section", { class: "station" },
       el("h6", null, said(run.label), " ", main && ak.core.verdict(main)),
       sample.completion.text === null ? el("p", { class: "dim" }, "There is no text.") : [text.element, text.told],

@@ -188,7 +188,7 @@
   function verdict(row) {
     const kind = judge(row);
     const found = VERDICTS[kind];
-    return el("span", { class: `verdict is-${kind}` }, sign(found.sign), kind === "partial" ? number(row.value) : found.word);
+    return el("span", { class: `verdict is-${kind}` }, sign(found.sign), el("span", { class: "word" }, kind === "partial" ? number(row.value) : found.word));
   }
 
   // ── routes ────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,6 +229,11 @@
     location.hash = path;
   }
 
+  // The same without a step in the history.
+  function swap(path) {
+    location.replace(`#${path}`);
+  }
+
   // Keeps the address true to what is shown, without a step in the history.
   function note(path) {
     history.replaceState(history.state, "", `#${path}`);
@@ -244,20 +249,28 @@
   const THEMES = ["auto", "light", "dark"];
   const THEME_KEY = "answerkey-theme";
 
-  // Storage may be closed to pages that are opened from disk; the choice then lasts as long as the page.
   function readTheme() {
-    try {
-      const kept = localStorage.getItem(THEME_KEY);
-      return THEMES.includes(kept) ? kept : "auto";
-    } catch {
-      return "auto";
-    }
+    const kept = recall(THEME_KEY);
+    return THEMES.includes(kept) ? kept : "auto";
   }
 
   function setTheme(theme) {
     document.documentElement.setAttribute("data-theme", theme);
+    remember(THEME_KEY, theme);
+  }
+
+  // Storage may be closed to pages that are opened from disk; what is chosen then lasts as long as the page.
+  function recall(key) {
     try {
-      localStorage.setItem(THEME_KEY, theme);
+      return localStorage.getItem(key);
+    } catch {
+      return null;
+    }
+  }
+
+  function remember(key, value) {
+    try {
+      localStorage.setItem(key, value);
     } catch {
       return;
     }
@@ -267,7 +280,7 @@
     el, svg, put, link, unseen, said, sentence, capitalize, banner, sign, makeVisible, writeOut, HIDDEN,
     isNumber, count, counted, percent, number, figure, interval, difference, probability, seconds, moment,
     judge, verdict, VERDICTS,
-    parseRoute, makeRoute, go, note,
-    announce, THEMES, readTheme, setTheme,
+    parseRoute, makeRoute, go, swap, note,
+    announce, THEMES, readTheme, setTheme, recall, remember,
   };
 })();

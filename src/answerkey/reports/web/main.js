@@ -22,6 +22,7 @@
       return showTrouble(makePlace(), error);
     }
     frame.footer.append(sayMade());
+    ak.source.renewed = renew;
     history.scrollRestoration = "manual";
     window.addEventListener("hashchange", navigate);
     document.addEventListener("keydown", onKey);
@@ -91,7 +92,7 @@
   async function drawNav(route) {
     const { runs } = ak.source.mode === "report" ? await ak.source.runs() : { runs: [] };
     const id = route.run || (runs.length === 1 ? runs[0].id : null);
-    const run = id === null ? null : await ak.source.overview(id);
+    const run = id === null ? null : await ak.source.overview(id, { isBrief: true });
     const isWhole = runs.length === 1 && run.tasks.length === 1;
     frame.nav.replaceChildren(...[
       !isWhole && mark(link("/"), route.page === "home", ak.source.mode === "report" ? "Contents" : "Runs"),
@@ -134,27 +135,36 @@
     home: (place, route) => (ak.source.mode === "report" ? ak.overview.showHome(place, route) : ak.runs.show(place, route)),
     overview: (place, route) => ak.overview.show(place, route),
     samples: (place, route) => ak.samples.show(place, route),
-    sample: (place, route) => ak.sample.show(place, route),
+    sample: (place, route) => ak.samples.show(place, route),
     compare: (place, route) => ak.compare.show(place, route),
   };
 
   async function navigate() {
     if (location.hash && !location.hash.startsWith("#/")) return;
     const turn = (state.turn += 1);
-    leave();
     const route = parseRoute(location.hash);
-    const place = makePlace();
     frame.main.setAttribute("aria-busy", "true");
+    // A page may go on to another address by itself, as the table of samples does when one is opened.
+    const followed = route && state.view && state.view.follow ? state.view.follow(route) : null;
+    if (!followed) leave();
+    const place = followed ? frame.main.firstChild : makePlace();
     try {
       if (!route) throw new Error("This address leads nowhere.");
-      await drawNav(route);
-      const view = (await PAGES[route.page](place, route)) || {};
+      if (!followed) await drawNav(route);
+      const view = followed ? { title: await followed } : (await PAGES[route.page](place, route)) || {};
       if (turn !== state.turn) return view.leave && view.leave();
-      arrive(view, route);
+      if (followed) name(view.title, route);
+      else arrive(view, route);
     } catch (error) {
       if (turn === state.turn) showTrouble(place, error);
     }
     frame.main.removeAttribute("aria-busy");
+  }
+
+  // Shows the overview of a run again, if it is still the one in sight.
+  function renew(run) {
+    const route = parseRoute(location.hash);
+    if (route && route.page === "overview" && route.run === run) navigate();
   }
 
   function makePlace() {
@@ -169,11 +179,15 @@
     state.view = null;
   }
 
+  function name(title, route) {
+    state.path = route.path;
+    document.title = ak.core.makeVisible([title, "answerkey"].filter(Boolean).join(" · "));
+  }
+
   function arrive(view, route) {
     const isFirst = state.path === null;
     state.view = view;
-    state.path = route.path;
-    document.title = ak.core.makeVisible([view.title, "answerkey"].filter(Boolean).join(" · "));
+    name(view.title, route);
     window.scrollTo(0, state.isFresh ? 0 : state.scrolls.get(route.path) || 0);
     state.isFresh = false;
     const heading = frame.main.querySelector(state.isSearching ? "#search" : "h1");
@@ -182,6 +196,7 @@
   }
 
   function showTrouble(place, error) {
+    leave();
     const heading = el("h1", { tabindex: "-1" }, "This cannot be shown");
     place.replaceChildren(el("header", { class: "title" }, heading), el("p", { role: "alert" }, said(error.message)),
       el("p", null, link("/", { class: "button" }, "Go to the first page")));

@@ -1,7 +1,7 @@
 """What answerkey, lm-eval, Inspect and promptfoo make of a bad row, a bad reply and a crash, as a table.
 
 Each tool asks one test server the same 40 questions of four options. The server knows the key, so a good run
-has 40 of 40 right. Then one thing is wrong:
+has 40 of 40 right. Then one thing is wrong; it is *counted as wrong* where it lowers the accuracy:
 
 - a bad row: the truth of one row is `E`, which is none of its options;
 - a reply without text: HTTP 200 with `"content": null`, for one question;
@@ -89,7 +89,7 @@ PROMPTFOO = ("eval -c mine.yaml -o results.json --no-progress-bar", "eval --resu
 MESSAGES = {
     "row": r"ground truth|BAD_TRUTH|Choice scorer target|Label index",
     "null": r"NO_TEXT|API returned null content|No output|no_response",
-    "500": r"INCOMPLETE: |message='Internal|Error code: 500|API error",
+    "500": r"INCOMPLETE: |ClientResponseError: 500|Error code: 500|API error",
 }
 
 
@@ -198,7 +198,7 @@ def try_mishap(tool: Tool, folder: Path, mishap: str, extra: str = "") -> str:
     fate = "" if number is None else ", counted as wrong" if number[1] == COUNT else ", left out"
     lines = re.sub(r"\x1b\[[0-9;]*m", "", (folder / "printed.txt").read_text()).splitlines()
     found = next(filter(None, (re.search(rf"({MESSAGES[mishap]}).*", one) for one in lines)), None)
-    message = f"“{' '.join(found[0].split())[:120]}”" if found else "no message"
+    message = f"“{' '.join(found[0].split())[:120].strip(' │')}”" if found else "no message"
     return f"{end}, {calls} calls, {result}{fate}; {message}".replace("|", "/")
 
 

@@ -15,6 +15,7 @@
     const pair = asked && asked.pairs[Number(route.query.get("pair") || "none")];
     const pairs = pair ? [[asked, pair]] : comparison.tasks.map((task) => [task, task.pairs[0]]);
     if (!pair && (comparison.refused || route.ids.length > 2)) return ak.leaderboard.show(place, route, comparison, notices);
+    if (!pairs.length) throw new Error("These runs are not compared here.");
     const opened = pairs.map(([task, one]) => drawPair(task, one, route, pairs.length > 1));
     const [[task, one]] = pairs;
     const title = pairs.length > 1 ? [...sayNames(task, one, " against ")] : sayVerdict(task, one);
@@ -67,7 +68,7 @@
               pair.interval && el("span", { class: "reach-text" }, interval(pair.interval, isShare, digits), el("small", null, "95 % interval"))),
             el("p", { class: "lead" }, sayTest(task, pair))),
           drawMeans(task, runs)),
-        drawAlone({ value: pair.difference, interval: pair.interval }, { isShare, sides: [`${runs[1].label} better`, `${runs[0].label} better`] }),
+        drawAlone({ value: pair.difference, interval: pair.interval }, { isShare, sides: [runs[1], runs[0]].map((run) => `${ak.core.makeVisible(run.label)} better`) }),
       ], { kind: "headline" }),
       drawCategories(pair, isShare), changed.element);
     return { element, start: changed.start, takeKey: changed.takeKey, leave: changed.leave };

@@ -233,7 +233,7 @@
   // ── print ─────────────────────────────────────────────────────────────────────────────────────────────
 
   function openAll() {
-    for (const details of frame.main.querySelectorAll("details:not([open])")) {
+    for (const details of frame.main.querySelectorAll("details:not([open], .copy)")) {
       details.open = true;
       details.dataset.forPrint = "";
     }

@@ -50,7 +50,7 @@
 
   const STATES = {
     incomplete: "This run is incomplete: it has counts, and no shares yet.",
-    running: "This run is under way: its numbers are not final.",
+    running: "This run is still running: its numbers are not final.",
   };
   const SIMULATED = "SIMULATED: the answers are made from the key, by no language model.";
 

@@ -434,7 +434,7 @@ def _list_categories(task: TaskRun) -> Mapping[str, Mapping[str, int]]:
 
 
 def _describe_categories(task: TaskRun, *, has_interval: bool) -> Plain | None:
-    """Return the main metric by group, or the accuracy by category."""
+    """Return the main metric by group, or the accuracy by category; the best comes first."""
     metric = task.main_metric
     if metric is not None and metric.groups:
         groups = metric.groups[0]
@@ -444,7 +444,7 @@ def _describe_categories(task: TaskRun, *, has_interval: bool) -> Plain | None:
             for one in groups.values
             if one in largest
         ]
-        return {"column": groups.column, "rows": rows} if rows else None
+        return {"column": groups.column, "rows": sorted(rows, key=_rank_row)} if rows else None
     rows = []
     for label, one in _list_categories(task).items():
         n, correct = one["n"], one["correct"]
@@ -454,7 +454,11 @@ def _describe_categories(task: TaskRun, *, has_interval: bool) -> Plain | None:
         rows.append({"label": label, "value": value, "interval": interval, "n": n})
     if all(row["value"] is None for row in rows):
         return None
-    return {"column": task.totals["category_column"], "rows": rows}
+    return {"column": task.totals["category_column"], "rows": sorted(rows, key=_rank_row)}
+
+
+def _rank_row(row: Plain) -> tuple[bool, float]:
+    return row["value"] is None, -(row["value"] or 0.0)
 
 
 def _list_letters(task: TaskRun) -> list[str]:

@@ -277,7 +277,7 @@
     return sideways("Confusion matrix", el("table", { class: `figure heat${size}` }, drawCaption(caption),
       el("thead", null,
         el("tr", null, el("td"), el("th", { scope: "colgroup", colspan: letters.predicted.length }, "predicted, % of the truth"), el("td")),
-        el("tr", null, head(null, "truth"), letters.predicted.map((name) => head("cell", said(name))), head("number", "all"))),
+        el("tr", null, head(null, "truth"), letters.predicted.map((name) => head(name === "INVALID" ? "cell is-apart" : "cell", said(name))), head("number", "all"))),
       el("tbody", null, letters.true.map((truth, i) => el("tr", null,
         el("th", { scope: "row" }, said(truth)),
         letters.predicted.map((name, j) => drawCell(letters.counts[i][j], sums[i], truth, name, address)),

@@ -41,7 +41,7 @@
   // What the paired test says, in words; the numbers stand below.
   function sayVerdict(task, pair) {
     const [first, second] = nameSides(task, pair).map((run) => said(run.label));
-    if (pair.is_significant) return pair.difference > 0 ? [first, " is better than ", second] : [second, " is better than ", first];
+    if (pair.is_significant) return [first, pair.difference > 0 ? " is better than " : " is worse than ", second];
     return ["No difference is shown between ", first, " and ", second];
   }
 

@@ -240,10 +240,9 @@
     const { column, rows } = task.plots.categories;
     const { headline } = task;
     const reference = isNumber(headline.value) ? { value: headline.value } : null;
-    const sorted = [...rows].sort((one, other) => ak.charts.compareKeys(one.value, other.value, -1));
     return [reference && explain("The dashed line is the whole dataset."),
       forest({
-        rows: sorted.map((row) => ({ ...row, label: row.label ?? "(none)", href: row.label === null ? null : at({ category: row.label }) })),
+        rows: rows.map((row) => ({ ...row, label: row.label ?? "(none)", href: row.label === null ? null : at({ category: row.label }) })),
         first: column, what: headline.name, isShare: headline.is_share, reference,
       })];
   }

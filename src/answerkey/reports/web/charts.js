@@ -79,7 +79,7 @@
         head("drawn", unseen("drawn on a scale"), drawAxis(scale, ticks, settings)),
         heading(settings.what, (row) => row.value, "number"),
         settings.has.interval && head("number", "95 % interval"),
-        settings.has.n && heading("n", (row) => row.n, "number"),
+        settings.has.n && heading("n", (row) => row.n, "number n-cell"),
         settings.after.map((name) => head("number", name)));
     }
 
@@ -112,8 +112,8 @@
       el("td", { class: "drawn" }, drawTrack(row, scale, ticks, settings)),
       el("td", { class: "number" }, sayValue(row.value, settings, digits)),
       settings.has.interval && el("td", { class: "number dim reach-cell" }, ak.core.interval(row.interval, settings.isShare, digits)),
-      settings.has.n && el("td", { class: "number dim", "data-name": "n " }, count(row.n)),
-      (row.after || []).map((cell, i) => el("td", { class: "number dim", "data-name": `${settings.after[i]} ` }, cell)));
+      settings.has.n && el("td", { class: "number dim n-cell" }, count(row.n)),
+      (row.after || []).map((cell, i) => el("td", { class: `number dim after-${i}`, "data-name": `${settings.after[i]} ` }, cell)));
   }
 
   function sayValue(value, { isShare, isDifference }, digits) {

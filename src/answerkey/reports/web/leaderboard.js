@@ -91,7 +91,7 @@
       ...(alone === null ? listMean(board) : []),
       ...tasks.flatMap((task) => (alone === null ? [listCell(task, board)] : listAlone(task, board))),
       ...numbers.filter(([key]) => has(key)).map(([key, name, say]) =>
-        ({ key, name, kind: "number", value: (row) => row[key], draw: (row) => el("td", { class: "number dim", "data-name": `${name} ` }, isNumber(row[key]) ? say(row[key]) : "–") })),
+        ({ key, name, kind: "number cost-cell", value: (row) => row[key], draw: (row) => el("td", { class: "number dim", "data-name": `${name} ` }, isNumber(row[key]) ? say(row[key]) : "–") })),
     ].filter(Boolean).map((column, _, all) => ({ ...column, isFirst: column === all.find((one) => one.isMain) }));
   }
 
@@ -107,8 +107,8 @@
         draw: (row) => el("td", { class: "drawn" }, drawTrack({ ...of(row), is_own: true }, scale, ticks, {})) },
       { key: `t${task.i}`, name: task.metric || nameTask(task), kind: "number", isMain: true, value: (row) => of(row).value,
         draw: (row) => el("td", { class: "number main" }, isNumber(of(row).value) ? figure(of(row).value, task.is_share, digits(row)) : "–") },
-      { name: "95 % interval", kind: "number", draw: (row) => el("td", { class: "number dim" }, interval(of(row).interval, task.is_share, digits(row))) },
-      { key: "n", name: "n", kind: "number", value: (row) => of(row).n, draw: (row) => el("td", { class: "number dim", "data-name": "n " }, count(of(row).n)) },
+      { name: "95 % interval", kind: "number", draw: (row) => el("td", { class: "number dim reach-cell" }, interval(of(row).interval, task.is_share, digits(row))) },
+      { key: "n", name: "n", kind: "number n-cell", value: (row) => of(row).n, draw: (row) => el("td", { class: "number dim n-cell" }, count(of(row).n)) },
     ];
   }
 

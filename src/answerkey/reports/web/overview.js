@@ -254,22 +254,38 @@
   const KINDS = { own: "this run", rule: "rule", lens: "other harness" };
 
   function drawRules(task) {
-    const rows = task.plots.rules.map((row) => ({
-      label: row.kind === "own" && task.rule && row.name === "own" ? task.rule : row.name, note: nameKind(row), kind: row.kind, read: row.read,
-      value: row.value, interval: row.interval, n: row.n, is_own: row.kind === "own",
-      after: [percent(row.invalid_share, precision(null, row.n)), count(row.read)],
-    }));
-    const rank = (row) => (row.is_own ? 0 : 1);
-    rows.sort((one, other) => rank(one) - rank(other) || ak.charts.compareKeys(one.value, other.value, -1));
+    const rank = (row) => (row.kind === "own" ? 0 : 1);
+    const rows = [...task.plots.rules].sort((one, other) => rank(one) - rank(other) || ak.charts.compareKeys(one.value, other.value, -1));
     const isFolded = (row) => row.kind === "lens" && row.read < row.n / 2;
     const [shown, folded] = [rows.filter((row) => !isFolded(row)), rows.filter(isFolded)];
-    const draw = (some) => forest({ rows: some, first: "read by", what: "accuracy", after: ["INVALID", "read"], reference: findChance(task.headline) });
+    const draw = (some) => forest({
+      rows: joinAlike(some).map((alike) => listRule(alike, task)), first: "read by", what: "accuracy", after: ["INVALID", "read"], reference: findChance(task.headline),
+    });
     return [
       explain("The same completions, read by other rules and as other harnesses would read them."),
       draw(shown),
       drawChanceKey(task.headline),
       folded.length > 0 && el("details", null, el("summary", { class: "small" }, `${folded.length} other ${folded.length > 1 ? "harnesses" : "harness"} that read less than half of the completions`), draw(folded)),
     ];
+  }
+
+  // Rules other than this run's own that come to the same numbers are one row.
+  function joinAlike(rows) {
+    const found = new Map();
+    for (const row of rows) {
+      const key = JSON.stringify([row.kind === "own", row.value, row.read, row.n, row.drawn]);
+      found.set(key, [...(found.get(key) || []), row]);
+    }
+    return [...found.values()];
+  }
+
+  function listRule(alike, task) {
+    const [row] = alike;
+    const names = alike.map(({ kind, name }) => (kind === "own" && name === "own" && task.rule ? task.rule : name));
+    return {
+      label: names.join(", "), note: [...new Set(alike.map(nameKind))].join(", "), value: row.value, interval: row.interval, n: row.n, is_own: row.kind === "own",
+      after: [percent(row.invalid_share, precision(null, row.n)), count(row.read)],
+    };
   }
 
   function nameKind({ kind, drawn }) {

@@ -537,6 +537,6 @@ def _describe_task(
                 "flips_total": len(pair.first_only) + len(pair.second_only),
             }
         )
-    name = next(iter(tasks.values())).manifest.get("display_name")
-    about = {"key": task.key, "name": name, "samples": task.samples, "comparisons": comparisons}
+    title = next(iter(tasks.values())).manifest.get("display_name")
+    about = {"key": task.key, "name": title, "samples": task.samples, "comparisons": comparisons}
     return {**about, "runs": described, "is_share": is_share, "pairs": pairs}

@@ -113,7 +113,7 @@ def _describe_row(
         cells.append(None if found is None else _describe_cell(found, runs[found], column.tasks[found]))
     calls = [one for task in tasks for one in (task.manifest.get("calls") or {}).values()]
     costs = [one["cost"] for one in calls]
-    tokens = [found for task in tasks if (found := _count_tokens(task)) is not None]
+    tokens = [counted for task in tasks if (counted := _count_tokens(task)) is not None]
     return {
         "name": ", ".join(known) or label,
         "runs": label if known else None,

@@ -120,13 +120,18 @@
     return isDifference ? ak.core.difference(value, isShare, digits) : ak.core.figure(value, isShare, digits);
   }
 
-  function isOnAxis(reference, { low, high }) {
+  // Whether a line for a reference is drawn: only where the axis, which fits its rows, reaches it.
+  function isOnAxis(reference, rows) {
+    return reaches(makeScale(...span(rows, { isShare: true })), reference);
+  }
+
+  function reaches({ low, high }, reference) {
     return Boolean(reference) && isNumber(reference.value) && reference.value >= low && reference.value <= high;
   }
 
   function drawTrack(row, scale, ticks, { reference, isDifference }) {
     const zero = isDifference ? [drawLine(scale.place(0), "zero")] : [];
-    const told = isOnAxis(reference, scale) ? [drawLine(scale.place(reference.value), "reference")] : [];
+    const told = reaches(scale, reference) ? [drawLine(scale.place(reference.value), "reference")] : [];
     return svg("svg", { class: "track", "aria-hidden": "true", focusable: "false" },
       ticks.map((tick) => drawLine(scale.place(tick), "grid")), zero, told,
       row.interval && drawReach(row.interval, scale),
@@ -154,7 +159,7 @@
   function drawAxis(scale, ticks, { isShare, isDifference, reference, sides }) {
     const say = (value) => (isShare ? Number((100 * value).toPrecision(3)) : number(value)).toString().replace("-", "\u2212");
     const texts = ticks.map((tick) => drawTick(scale.share(tick), say(tick) + (isShare && !isDifference ? " %" : "")));
-    const mark = isOnAxis(reference, scale) && svg("svg", { x: scale.place(reference.value), y: "100%", overflow: "visible" },
+    const mark = reaches(scale, reference) && svg("svg", { x: scale.place(reference.value), y: "100%", overflow: "visible" },
       svg("path", { class: "reference-mark", d: "M-5-7H5L0 0Z" }));
     const named = sides && [["0%", "start", `← ${sides[0]}`], ["100%", "end", `${sides[1]} →`]].map(([x, anchor, words]) =>
       svg("text", { class: "side", x, y: "-0.9em", "text-anchor": anchor }, words));
@@ -413,6 +418,6 @@
 
   ak.charts = {
     forest, bars, segments, heat, curve, histogram, sparkline, plainTable, sideways,
-    drawAlone, listTicks, makeScale, span, drawTrack, drawAxis, compareKeys,
+    drawAlone, isOnAxis, listTicks, makeScale, span, drawTrack, drawAxis, compareKeys,
   };
 })();

@@ -8,7 +8,7 @@
   const { el, svg, announce } = ak.core;
   const KEPT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-family", "font-size", "font-weight", "text-anchor"];
   const CLEAR = "rgba(0, 0, 0, 0)";
-  const NOT_COPIED = ".copy, .unseen, .scroll-hint, details.numbers, .divider";
+  const NOT_COPIED = ".copy, .unseen, .scroll-hint, .filters, details.numbers, .divider";
 
   function panel(title, content, { kind = "", level = "h2", id = null } = {}) {
     const section = el("section", { class: `panel ${kind}`, "aria-labelledby": id });
@@ -37,8 +37,9 @@
 
   function toMarkdown(section) {
     const title = section.querySelector("h1, h2, h3, h4");
+    const told = [...section.querySelectorAll(".big, .lead")].map(read);
     const tables = [...section.querySelectorAll("table")].map(writeTable);
-    return [title && `**${read(title)}**`, ...tables].filter(Boolean).join("\n\n") + "\n";
+    return [title && `**${read(title)}**`, ...told, ...tables].filter(Boolean).join("\n\n") + "\n";
   }
 
   function writeTable(table) {
@@ -47,7 +48,8 @@
     const body = lines([...table.tBodies, table.tFoot].filter(Boolean).flatMap((part) => [...part.rows]));
     const names = head || body[0].map(() => "");
     const write = (cells) => `| ${cells.join(" | ")} |`;
-    return [write(names), write(names.map((_, i) => (i ? "---:" : "---"))), ...body.map(write)].join("\n");
+    const isNumber = [...table.tBodies[0].rows[0].cells].filter((cell) => !cell.matches(".drawn")).map((cell) => cell.matches(".number"));
+    return [write(names), write(names.map((_, i) => (isNumber[i] ? "---:" : "---"))), ...body.map(write)].join("\n");
   }
 
   function readRow(row) {
@@ -55,11 +57,15 @@
   }
 
   function read(element) {
+    return readParts(element).replace(/\s+/g, " ").trim();
+  }
+
+  function readParts(element) {
     if (element.nodeType === Node.TEXT_NODE) return element.data;
     if (element.nodeType !== Node.ELEMENT_NODE || element.matches(`${NOT_COPIED}, svg, [aria-hidden]`)) return "";
     const isLine = getComputedStyle(element).display !== "inline";
-    const text = [...element.childNodes].map(read).join("").replace(/\s+/g, " ");
-    return element.matches("small, .share") || (isLine && !element.matches("td, th, h1, h2, h3, h4")) ? ` ${text} ` : text.trim();
+    const text = [...element.childNodes].map(readParts).join("");
+    return isLine || element.matches("small") ? ` ${text} ` : text;
   }
 
   // ── drawings ──────────────────────────────────────────────────────────────────────────────────────────
@@ -91,26 +97,33 @@
     return null;
   }
 
-  // Each line of a text, where it stands: words are gathered as long as they are on one height.
+  // Each line of a text, where it stands: words, or letters of a word that is broken, are gathered as long as
+  // they are on one height.
   function drawText(node, drawing, box) {
     if (!node.data.trim()) return;
     const style = getComputedStyle(node.parentElement);
     const range = document.createRange();
     const lines = [];
-    for (const match of node.data.matchAll(/\S+\s*/g)) {
-      range.setStart(node, match.index);
-      range.setEnd(node, match.index + match[0].length);
-      const rect = range.getClientRects()[0];
+    const gather = (start, text) => {
+      range.setStart(node, start);
+      range.setEnd(node, start + text.length);
+      const rects = range.getClientRects();
+      if (!rects.length) return;
+      if (rects[rects.length - 1].top - rects[0].top > 3 && text.length > 1) {
+        for (const { 0: letter, index } of text.matchAll(/./gsu)) gather(start + index, letter);
+        return;
+      }
       const last = lines[lines.length - 1];
-      if (!rect) continue;
-      if (last && Math.abs(last.rect.top - rect.top) < 3) last.text += match[0];
-      else lines.push({ text: match[0], rect });
-    }
+      if (last && Math.abs(last.rect.top - rects[0].top) < 3) last.text += text;
+      else lines.push({ text, rect: rects[0] });
+    };
+    for (const { 0: word, index } of node.data.matchAll(/\S+\s*/g)) gather(index, word);
     const size = parseFloat(style.fontSize);
     for (const { text, rect } of lines) {
       drawing.append(svg("text", {
         x: rect.left - box.left, y: (rect.top + rect.bottom) / 2 - box.top + 0.35 * size, fill: style.color,
         "font-family": style.fontFamily, "font-size": size, "font-weight": style.fontWeight,
+        "letter-spacing": style.letterSpacing === "normal" ? null : style.letterSpacing,
       }, text.replace(/\s+/g, " ").trimEnd()));
     }
   }

@@ -264,7 +264,7 @@
     return [
       explain("The same completions, read by other rules and as other harnesses would read them."),
       draw(shown),
-      drawChanceKey(task.headline),
+      ak.charts.isOnAxis(findChance(task.headline), shown) && drawChanceKey(task.headline),
       folded.length > 0 && el("details", null, el("summary", { class: "small" }, `${folded.length} other ${folded.length > 1 ? "harnesses" : "harness"} that read less than half of the completions`), draw(folded)),
     ];
   }
@@ -335,7 +335,7 @@
 
   function drawTokens({ prompt, completion, bins }) {
     const caption = `${count(prompt)} tokens in prompts, ${count(completion)} in completions.`;
-    if (!bins || !bins.length) return el("p", null, caption);
+    if (!bins || bins.length < 2) return el("p", null, caption);
     const [title, say] = [`Tokens of completions: ${caption}`, (value) => count(Math.round(value))];
     return [explain("How many tokens a completion took."), histogram({ bins, title, say, what: "tokens", caption })];
   }

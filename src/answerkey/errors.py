@@ -314,7 +314,7 @@ def hide_secrets(text: str) -> str:
 
 #: All that follows the name of a secret in a line of a file, unless it only refers to one.
 _VALUE = re.compile(
-    r"""([\w-]*(?:api[_-]?key|token|secret|passw(?:or)?d|authorization|credentials?)["']?\s*:\s*)"""
+    r"""((?:api[_-]?key|token|secret|passw(?:or)?d|authorization|credentials?)["']?\s*:\s*)"""
     r"""(?!["']?(?:\$|<<))[^\s`][^`]*""",
     re.IGNORECASE,
 )

@@ -394,7 +394,7 @@ SHOWN_LETTERS = 12
 def draw_letter_table(
     found: Mapping[str, Mapping[str, int]], width: int, *, with_shares: bool = True
 ) -> list[Line]:
-    """Return true choice → predicted choice (or INVALID) → count as a table, with the share found.
+    """Return true choice → predicted choice (or INVALID) → count as a table, with the recall.
 
     Where the square table would be too wide, one row per choice.
     """
@@ -416,16 +416,16 @@ def draw_letter_table(
             share = format_percent(row.get(letter, 0) / n) if with_shares else ""
             rows.append((letter, *cells, str(row.get(INVALID, 0)), str(n), share))
     rows.append([*(Span(str(one), "dim") for one in ("all", *totals.values(), sum(totals.values()))), ""])
-    header = ["True \\ predicted", *letters, INVALID, "n", "found"]
+    header = ["True \\ predicted", *letters, INVALID, "n", "recall"]
     return [BLANK, *lay_out(Table(header, rows, "<" + ">" * (len(header) - 1)), width)]
 
 
 # ------------------------------------------------------------------------------- errors and notices
 
 SHOWN_ERRORS = 50
-#: Files of which an error shows the line; and of which at most so many bytes are read for it.
+#: Files of which an error shows the line, unless that is longer; at most so many bytes are read for it.
 _SHOWN_FILES = frozenset([".yaml", ".yml", ".jsonl", ".ndjson", ".json", ".csv", ".tsv"])
-_MOST_BYTES = 16_000_000
+_MOST_BYTES, _LONGEST_LINE = 16_000_000, 100_000
 #: Errors about a name in a template.
 _ABOUT_NAMES = {"E110", "E112", "E206"}
 
@@ -519,7 +519,11 @@ def _read_line(place: Place) -> str | None:
                 raw = stream.readline(_MOST_BYTES) if stream.tell() < _MOST_BYTES else b""
     except (OSError, ValueError):
         return None
-    return None if not raw or b"\0" in raw else raw.decode("utf-8-sig", "replace").rstrip("\r\n")
+    return (
+        None
+        if not raw or len(raw) > _LONGEST_LINE or b"\0" in raw
+        else raw.decode("utf-8-sig", "replace").rstrip("\r\n")
+    )
 
 
 def show_place(place: Place) -> str:

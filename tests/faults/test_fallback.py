@@ -187,7 +187,7 @@ def test_share_accuracy_and_the_number_without_it(server: TestServer, project: P
     assert (found["with_it"]["accuracy"], found["without_it"]["accuracy"]) == (0.5, 6 / 16)
     assert (found["with_it"]["invalid"], found["without_it"]["invalid"]) == (6, 10)
     assert found["without_it"]["interval"] == pytest.approx(alone.metrics["Accuracy"].interval)
-    shown = " ".join(call("show", project / "run").out.split())
+    shown = " ".join(call("show", project / "run", "-v").out.split())
     assert "Fallback small: asked about 8 of 16 completions (50.00 %), it named a choice in 4, the" in shown
     assert "right one in 2 (50.00 %). Accuracy is 50.00 % with it and 37.50 % without it." in shown
     assert "stated_answer/fallback (this run) 50.00 % 37.50 % 10 stated_answer 37.50 % 62.50 % 6" in shown

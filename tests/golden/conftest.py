@@ -40,7 +40,7 @@ def settle() -> Callable[[str], str]:
 
     def settle_text(text: str) -> str:
         text = text.replace(str(Path.cwd()), "/project")
-        text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d( UTC|Z)", "TIME", text)
+        text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d( UTC|Z))?", "TIME", text)
         return re.sub(r"\b[0-9a-f]{64}\b", "HASH", text)
 
     return settle_text

@@ -20,29 +20,29 @@ from answerkey.errors import SpecError, suggest
 #: Command name → module of this package, what it does in one line; in the order and groups of `--help`.
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Evaluate": {
-        "run": ("run", "Check, solve and score a task; write the run and print its summary."),
+        "run": ("run", "Call a model, score its replies, write the run and print its summary."),
         "score": ("run", "Score recorded completions; no model is called."),
-        "resume": ("run", "Go on with an interrupted run where it stopped."),
+        "resume": ("run", "Continue an interrupted run where it stopped."),
         "rescore": ("run", "Score an old run's completions again, as a new run."),
-        "check": ("run", "Find every mistake that can be found without asking a model."),
-        "audit-dataset": ("look", "Look at the questions themselves."),
+        "check": ("run", "Find every mistake that can be found without a model."),
+        "audit-dataset": ("look", "Find problems in the questions: duplicates, wrong truths, skew."),
     },
     "Look at runs": {
         "show": ("look", "Print the summary of a run."),
-        "explain": ("look", "Show one sample's whole way, from its row to its score."),
-        "audit": ("look", "Say how much of a number rests on format, position and chance."),
-        "compare": ("look", "Compare runs on the same samples, pair by pair."),
-        "power": ("look", "Plan a comparison: samples for a difference, and the reverse."),
-        "report": ("look", "Write runs as one HTML file that needs nothing else."),
+        "explain": ("look", "Show one sample from its row to its score."),
+        "audit": ("look", "Show how much of a number depends on format, position and chance."),
+        "compare": ("look", "Compare runs sample by sample."),
+        "power": ("look", "Plan a comparison: how many samples a difference needs."),
+        "report": ("look", "Write runs as one self-contained HTML file."),
         "view": ("look", "Show the runs of a folder in a local web page."),
         "runs": ("look", "List the runs of a folder."),
         "export": ("look", "Write the per-sample rows of a run as JSONL, CSV or Parquet."),
     },
     "Start": {
         "tasks": ("start", "List the ready-made tasks, or show one."),
-        "import": ("start", "Turn another tool's log into a dataset and completions."),
+        "import": ("start", "Turn another tool's log into a project that can be scored."),
         "demo": ("start", "Run the built-in example from end to end, offline."),
-        "init": ("start", "Make a working project to start from."),
+        "init": ("start", "Create a working project to start from."),
         "schema": ("start", "Print the JSON Schema of a file kind, for editors."),
     },
 }
@@ -103,8 +103,8 @@ class App(click.Group):
     epilog="Example: answerkey demo\n\nHelp for one command: answerkey run --help",
 )
 @click.version_option(__version__, prog_name="answerkey", message="%(prog)s %(version)s")
-@click.option("-v", "--verbose", is_flag=True, help="Say more; show an internal error's traceback.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but data and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Show more, and the traceback of an internal error.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only data and errors.")
 @click.pass_context
 def app(context: click.Context, *, verbose: bool, quiet: bool) -> None:
     """Multiple-choice evaluation of language models with numbers that stand up."""

@@ -44,7 +44,7 @@ Examples:
   answerkey show latest --policies gates.yaml --junit gates.xml""",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@option("--group-by", "COLUMN", "Measure by the values of a column, too.", "group_by", multiple=True)
+@option("--group-by", "COLUMN", "Also measure for each value of a column.", "group_by", multiple=True)
 @add_options(*CLUSTER_OPTIONS)
 @option(
     "--digits",
@@ -75,8 +75,8 @@ def show_command(
 ) -> int:
     """Print the summary of RUN: a run folder, its name below `runs`, or `latest`.
 
-    `--group-by` and `--cluster-by` name columns of the dataset; its metrics are measured again for them, and
-    the run stays as it is. The exit code is that of its gates.
+    `--group-by` and `--cluster-by` name columns of the dataset; the metrics are measured again, and the run
+    does not change. The exit code is that of its gates.
     """
     from answerkey.reports.terminal import draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run, find_run
@@ -112,12 +112,12 @@ def show_command(
 @click.command("explain", epilog="Example: answerkey explain latest 000002")
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("sample", metavar="SAMPLE")
-@option("--task", "KEY", "The task, when the run has several.")
+@option("--task", "KEY", "Task, if the run has several.")
 @with_console
 def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> int:
-    """Show the whole way of SAMPLE in RUN: row, prompt, completion, the rule that decided, and why.
+    """Show SAMPLE of RUN: row, prompt, completion, score, the rule that decided, and why.
 
-    SAMPLE is a sample id; for generated ids the row number will do (`2` for `000002`).
+    SAMPLE is a sample id; for generated ids the row number is enough (`2` for `000002`).
     """
     from answerkey.reports.explain import describe_explained, draw_explanation, explain
     from answerkey.reports.view import find_run
@@ -134,7 +134,7 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
 @click.argument("folder", metavar="[DIR]", required=False)
 @with_console
 def runs_command(console: Console, folder: str | None) -> int:
-    """List the runs below DIR, newest first; DIR is `runs` unless given."""
+    """List the runs below DIR (default `runs`), newest first."""
     from answerkey.reports.view import describe_listing, draw_listing, list_folder
 
     if folder is None and not Path(RUNS).is_dir():
@@ -162,12 +162,10 @@ Examples:
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @option("-o", "FILE", "File to write; default the run's name with `.html`.", "--out")
-@option("--baseline", "RUN", "Hold every RUN against this one, which is in the report, too.")
+@option("--baseline", "RUN", "Compare every RUN with this one and add it to the report.")
 @click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
-@option(
-    "--max-samples", "N", "Embed at most N rows of each task; 20000 unless given.", type=click.IntRange(min=0)
-)
-@option("--title", "TEXT", "Title of the page; default the name of what ran.")
+@option("--max-samples", "N", "Embed at most N rows of each task; default 20000.", type=click.IntRange(min=0))
+@option("--title", "TEXT", "Title of the page; default the name of the evaluation.")
 @with_console
 def report_command(
     console: Console,
@@ -181,8 +179,8 @@ def report_command(
 ) -> int:
     """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs compare.
 
-    RUN is a run folder, its name below `runs`, or `latest`. The file needs nothing else: it opens from disk
-    and asks nobody for anything. A file of that name is replaced.
+    RUN is a run folder, its name below `runs`, or `latest`. The file opens from disk and loads nothing
+    else. An existing file is replaced.
     """
     from answerkey.reports.html import MOST_EMBEDDED, report
     from answerkey.reports.view import find_run
@@ -224,21 +222,21 @@ Examples:
 @option(
     "--port",
     "N",
-    "Port to listen on; a free one unless given.",
+    "Port to listen on; default a free one.",
     type=click.IntRange(min=0, max=65535),
     default=0,
 )
-@click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser; or not.")
+@click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
 @option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
-@click.option("--allow-network", is_flag=True, help="Let --host show your runs to other machines.")
+@click.option("--allow-network", is_flag=True, help="Allow --host to show your runs to other machines.")
 @with_console
 def view_command(
     console: Console, folder: str | None, *, port: int, is_opened: bool, host: str, allow_network: bool
 ) -> int:
-    """Show the runs below DIR in a web page, until Ctrl-C; DIR is `runs` unless given.
+    """Serve the runs below DIR (default `runs`) as a web page, until Ctrl-C.
 
-    The page is for whoever has the address that is printed, with the token at its end, and is served to this
-    machine only. DIR may also be a run folder.
+    The page is reachable from this machine only, with the token in the printed address. DIR may also be a
+    run folder.
     """
     from answerkey.datasets.storage import is_stored
     from answerkey.viewer.server import open_browser, open_server
@@ -284,17 +282,17 @@ Examples:
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @option("--to", "FORM", "jsonl (default), csv, parquet or every_eval_ever.", "form", default="jsonl")
 @option("-o", "FILE", "File to write, in place of stdout; Parquet needs one.", "--out")
-@option("--task", "KEY", "The task, when the run has several.")
-@click.option("--raw", is_flag=True, help="CSV: leave texts that a spreadsheet would compute as they are.")
+@option("--task", "KEY", "Task, if the run has several.")
+@click.option("--raw", is_flag=True, help="CSV: write texts that look like formulas unchanged.")
 @with_console
 def export_command(
     console: Console, run: str, *, form: str, out: str | None, task: str | None, raw: bool
 ) -> int:
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 
-    `every_eval_ever` are rows of that shared schema.
+    `every_eval_ever` writes rows of that shared schema.
 
-    In CSV, a text that a spreadsheet would take for a formula has an apostrophe in front, unless `--raw`.
+    In CSV, a text that looks like a formula gets an apostrophe in front, unless `--raw`.
     """
     from answerkey.exporters import CSV, export
     from answerkey.reports.view import find_run
@@ -317,7 +315,7 @@ def export_command(
     return 0
 
 
-_CLEAN = option("--clean", "VALUE", "What the column says of a clean label; repeatable.", multiple=True)
+_CLEAN = option("--clean", "VALUE", "Value of that column for a clean label; repeatable.", multiple=True)
 
 
 def _quality(text: str) -> Decorator:
@@ -338,15 +336,15 @@ Examples:
   answerkey audit runs/my-run --label-quality error_type --clean ok""",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@option("--task", "KEY", "The task, when the run has several; else all of them.")
-@_quality("Show every metric on rows with clean labels, too, by a column.")
+@option("--task", "KEY", "Task, if the run has several; default all.")
+@_quality("Also show every metric on rows with clean labels, by this column.")
 @_CLEAN
 @DIGITS
 @with_console
 def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> int:  # noqa: ANN401 - options of click
-    """Read all completions of RUN by every rule and as other harnesses do, and say what stands out.
+    """Read all completions of RUN by every rule and as other harnesses do, and report what stands out.
 
-    RUN is a run folder, its name below `runs`, or `latest`. No model is asked and nothing is changed. The
+    RUN is a run folder, its name below `runs`, or `latest`. No model is called and nothing is changed. The
     exit code is 0 whatever is found.
     """
     from answerkey.reports.view import find_run
@@ -386,12 +384,12 @@ Examples:
 )
 @COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
-@_quality("Show the numbers on rows with clean labels, too.")
+@_quality("Also show the numbers on rows with clean labels, by this column.")
 @_CLEAN
 @option(
     "--similarity",
     "X",
-    "How alike two questions must be to be named, 0.75 unless given.",
+    "How similar two questions must be to be listed; default 0.75.",
     type=click.FloatRange(min=0.3, max=1),
 )
 @click.option("--no-duplicates", is_flag=True, help="Do not look for duplicate questions.")
@@ -410,10 +408,10 @@ def audit_dataset_command(
     no_duplicates: bool,
     **chosen: Any,  # noqa: ANN401 - options of click
 ) -> int:
-    """Look at the questions of FILE: a task, run or dataset file, a project folder, or a data file.
+    """Find problems in the questions of FILE: a task, run or dataset file, a project folder, or a data file.
 
     Several data files are one dataset. COLUMN is the name of a column, a path into one such as
-    `question.stem`, or a template; what is not named is found by its usual names. The exit code is 0 whatever
+    `question.stem`, or a template; columns that you do not name are recognised. The exit code is 0 whatever
     is found.
     """
     from answerkey.dataset_audit.audit import (
@@ -448,14 +446,14 @@ Examples:
   answerkey compare latest --baseline runs/released --fail-on-regression""",
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@option("--baseline", "RUN", "Hold every RUN against this one, not all against all.")
-@option("--task", "KEY", "The task, when the runs have several; else all they share.")
-@option("--scorer", "KEY", "The scorer, when it is not the main one.")
-@option("--value", "NAME", "The scorer's value, when it is not its main one.")
+@option("--baseline", "RUN", "Compare every RUN with this one only.")
+@option("--task", "KEY", "Task, if the runs have several; default all that they share.")
+@option("--scorer", "KEY", "Scorer to compare; default the main one.")
+@option("--value", "NAME", "Value to compare; default the scorer's main one.")
 @option("--by", "COLUMN", "Column of the categories; default as in the summary.")
 @add_options(*CLUSTER_OPTIONS)
 @click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
-@option("--flips", "N", "Name N flipped samples; 10 unless given.", type=click.IntRange(min=0), default=10)
+@option("--flips", "N", "List N flipped samples; default 10.", type=click.IntRange(min=0), default=10)
 @DIGITS
 @click.option("--fail-on-regression", is_flag=True, help="Exit 1 if a RUN is significantly worse.")
 @with_console
@@ -470,7 +468,7 @@ def compare_command(
     fail_on_regression: bool,
     **options: object,
 ) -> int:
-    """Compare each RUN with every other on the same samples, or with the baseline.
+    """Compare each RUN with every other, or with the baseline, on the same samples.
 
     RUN is a run folder, its name below `runs`, or `latest`. Samples are matched by id, and runs with other
     truths are refused. A difference is first minus second.
@@ -521,35 +519,37 @@ Examples:
   answerkey power runs/a runs/b --samples 2000""",
 )
 @click.argument("runs", metavar="[RUN [RUN]]", nargs=-1)
-@option("--difference", "D", "The difference to be seen, such as 0.03.", callback=read_quantity)
-@option("--samples", "N", "The samples there are.", type=click.IntRange(min=1))
+@option("--difference", "D", "Difference to detect, such as 0.03.", callback=read_quantity)
+@option("--samples", "N", "Number of samples that you have.", type=click.IntRange(min=1))
 @option(
     "--accuracy",
     "P",
-    "Accuracy of both models, or twice; 0.5 unless given.",
+    "Accuracy of both models, or given twice; default 0.5.",
     callback=read_quantity,
     multiple=True,
 )
-@option(
-    "--correlation", "R", "Correlation of their answers; 0 unless given.", callback=read_quantity, default="0"
-)
+@option("--correlation", "R", "Correlation of their answers; default 0.", callback=read_quantity, default="0")
 @option("--omega2", "V", "Variance of the difference between samples.", callback=read_quantity)
 @option(
-    "--sigma2", "V", "Variance by chance, of both models, or twice.", callback=read_quantity, multiple=True
+    "--sigma2",
+    "V",
+    "Variance of a model on one sample, or given twice.",
+    callback=read_quantity,
+    multiple=True,
 )
-@option("--trials", "K", "How many completions each sample gets.", type=click.IntRange(min=1), multiple=True)
-@option("--power", "P", "Power; 0.8 unless given.", "wanted", callback=read_quantity, default="0.8")
-@option("--alpha", "A", "Level of the test; 0.05 unless given.", callback=read_quantity, default="0.05")
+@option("--trials", "K", "Completions per sample.", type=click.IntRange(min=1), multiple=True)
+@option("--power", "P", "Power; default 0.8.", "wanted", callback=read_quantity, default="0.8")
+@option("--alpha", "A", "Level of the test; default 0.05.", callback=read_quantity, default="0.05")
 @click.option("--unpaired", is_flag=True, help="The models answer different samples.")
-@option("--task", "KEY", "The task, when the runs have several.")
+@option("--task", "KEY", "Task, if the runs have several.")
 @with_console
 def power_command(
     console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
 ) -> int:
-    """Plan a comparison: how many samples a difference needs, how small a difference so many samples show.
+    """Plan a comparison: how many samples a difference needs, or which difference your samples can show.
 
-    With one RUN its variance is used, with two that of their differences; with neither, --accuracy,
-    and 0.5 unless given, at which answers vary most.
+    With one RUN its variance is used, with two that of their differences; without a RUN that of
+    --accuracy (default 0.5, where answers vary most).
     """
     from answerkey.comparison.power import describe_power, draw_power, plan_comparison
     from answerkey.reports.view import find_run

@@ -32,9 +32,9 @@ def option(flag: str, metavar: str, text: str, *names: str, **more: Any) -> Deco
 
 
 POLICY_OPTIONS = (
-    option("--policies", "FILE", "Rules that the run must meet, in place of its own."),
-    option("--baseline", "RUN", "A run to be no worse than, significantly."),
-    option("--fail-under", "X", "Fail if the main value itself is below X: 0.8 or 80%."),
+    option("--policies", "FILE", "Policy file to use in place of the run's own policies."),
+    option("--baseline", "RUN", "Baseline run: fail if this run is significantly worse."),
+    option("--fail-under", "X", "Fail if the main value is below X: 0.8 or 80%."),
     option("--not-worse-than", "RUN", "Fail if significantly worse than RUN on the same samples."),
 )
 REPORT_OPTIONS = (
@@ -225,8 +225,10 @@ def with_console(function: Command) -> Command:
         click.option(
             "--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else."
         ),
-        click.option("-v", "--verbose", is_flag=True, help="Say more; show an internal error's traceback."),
-        click.option("-q", "--quiet", is_flag=True, help="Say nothing but data and errors."),
+        click.option(
+            "-v", "--verbose", is_flag=True, help="Show more, and the traceback of an internal error."
+        ),
+        click.option("-q", "--quiet", is_flag=True, help="Print only data and errors."),
     )(speak)
 
 
@@ -267,22 +269,22 @@ COLUMN = pairs_option(
     "truth=answer_idx",
     "columns",
     metavar="PART=NAME",
-    help="Which column of a data file is what: `truth=answer:0`, `passage=` for none; repeatable.",
+    help="Name a column of a data file: `truth=answer:0`, `passage=` for none; repeatable.",
 )
-SAVE = option("--save", "DIR", "Write a data file as a project of YAML files that does the same, too.")
+SAVE = option("--save", "DIR", "Also write a data file as a project of YAML files that does the same.")
 DIGITS = option("--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17))
 CLUSTER_OPTIONS = (
-    option("--cluster-by", "COLUMN", "Allow for samples that belong together by a column."),
+    option("--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."),
     click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."),
 )
-ENV = option("--env", "FILE", "Environment values; replaces the `.env` beside FILE.")
-OUTSIDE = click.option("--allow-outside", is_flag=True, help="Let FILE refer to files outside its folder.")
+ENV = option("--env", "FILE", "Read environment values from FILE, not from the `.env` beside the project.")
+OUTSIDE = click.option("--allow-outside", is_flag=True, help="Allow FILE to use files outside its folder.")
 OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
 ENGINE, ENGINE_AGAIN = (
     option(
         "--engine",
         "NAME",
-        f"local or ray: where the work is done{as_before}.",
+        f"local or ray: where shards are evaluated{as_before}.",
         type=click.Choice(["local", "ray"]),
         default=default,
     )
@@ -292,22 +294,28 @@ RAY_ADDRESS = option("--ray-address", "ADDRESS", "With `--engine ray`: the clust
 ALLOW_FAILED = option(
     "--allow-failed",
     "N|N%",
-    "Let up to N rows (or N % of them) be FAILED for a bad truth or bad choices; score the rest.",
+    "Accept up to N (or N %) FAILED samples, and score the rest.",
 )
-TRUST = click.option("--trust-code", is_flag=True, help="Run the task's Python snippets, and remember that.")
+TRUST = click.option(
+    "--trust-code", is_flag=True, help="Run the task's Python snippets, and trust them from now on."
+)
 ALLOW_HOST = option(
-    "--allow-host", "HOST", "Let FILE send your keys to this host; repeatable.", "allow_hosts", multiple=True
+    "--allow-host",
+    "HOST",
+    "Allow FILE to send your keys to this host; repeatable.",
+    "allow_hosts",
+    multiple=True,
 )
 COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
 
 TASK_OPTIONS = (
     CONFIG,
-    option("--dataset", "FILE", "Dataset file, in place of the one in FILE."),
+    option("--dataset", "FILE", "Dataset to use in place of the one in FILE."),
     option("--completions", "FILE", "Score the completions recorded in this file."),
     option(
         "--completion-column",
         "NAME",
-        "Column of completions; dots reach into structs; again: one run each.",
+        "Column of completions, such as `completions.my-model`; repeatable, one run each.",
         "completion_columns",
         multiple=True,
     ),
@@ -316,7 +324,7 @@ TASK_OPTIONS = (
     option(
         "--subsampling",
         "HOW",
-        "head or random: which N samples are used.",
+        "head or random: which N samples to use.",
         type=click.Choice(["head", "random"]),
     ),
     option("--seed", "N", "Seed of random subsampling.", type=int),
@@ -328,18 +336,18 @@ CALL_OPTIONS = (
     option(
         "--cache-policy",
         "POLICY",
-        "reuse (default), update or no-cache: use of what models said before.",
+        "reuse (default), update or no-cache: how to use the cache of earlier calls.",
         type=click.Choice(["reuse", "update", "no-cache"]),
     ),
     option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
-    option("--max-cost", "USD", "Stop before calls cost more than that.", type=click.FloatRange(min=0)),
-    option("--price", "IN:OUT", "What a million tokens cost in USD, where that is not known."),
+    option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
+    option("--price", "IN:OUT", "Price of a million prompt and completion tokens in USD."),
 )
 LIVE_OPTIONS = (
     click.option(
         "--batch/--no-batch",
         default=None,
-        help="Hand the calls in as a batch, which takes longer and costs less; or one by one.",
+        help="Send the calls through the provider's batch API, which is slower and cheaper.",
     ),
     *CALL_OPTIONS,
     click.option(

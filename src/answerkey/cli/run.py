@@ -58,14 +58,14 @@ Examples:
 @option(
     "--model",
     "NAME",
-    "Who answers; again: one run each.",
+    "Model to call; repeatable, one run for each.",
     "models",
     multiple=True,
     shell_complete=complete_model,
 )
 @add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@click.option("--dry-run", is_flag=True, help="Show prompts, calls and tokens; call no model.")
+@click.option("--dry-run", is_flag=True, help="Show the first prompt, calls and tokens; call no model.")
 @with_console
 def run_command(
     console: Console,
@@ -77,11 +77,10 @@ def run_command(
     out: str | None,
     **options: Any,
 ) -> int:
-    """Check FILE, solve and score its tasks, write the run, print the summary.
+    """Check FILE, call the model, score the replies, write the run and print its summary.
 
-    FILE is a data file, whose columns are recognised, a run file, a folder that holds `run.yaml`, a task
-    file, or a ready-made task (`answerkey tasks`); for a task file `--dataset` and `--model` or
-    `--completions` fill what it leaves open.
+    FILE is a data file, a run file, a folder with `run.yaml`, a task file, or a ready-made task
+    (`answerkey tasks`). For a task file add `--dataset`, and `--model` or `--completions`.
     """
     with keep_files(options) as write:
         options = find_baseline(options)
@@ -258,10 +257,10 @@ Examples:
 def score_command(
     console: Console, file: str, *, completion_columns: tuple[str, ...], out: str | None, **options: Any
 ) -> int:
-    """Score recorded completions with the task in FILE, or of a data file; no model is asked for them.
+    """Score recorded completions with the task in FILE, or with a data file; no model is called.
 
-    `--completions` may be left out when the dataset itself has the completion column. A scorer that asks a
-    model asks it.
+    Leave `--completions` out if the dataset has the completion column. A judge or fallback still calls its
+    model.
     """
     with keep_files(options) as write:
         options = find_baseline(options)
@@ -288,11 +287,11 @@ Examples:
 @option(
     "--model",
     "NAME",
-    "Model key or provider/name, in place of the one in FILE.",
+    "Model to use in place of the one in FILE.",
     shell_complete=complete_model,
 )
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
-@click.option("--plan", is_flag=True, help="Show how each template will be evaluated.")
+@click.option("--plan", is_flag=True, help="Show how each template is evaluated.")
 @with_console
 def check_command(
     console: Console,
@@ -302,10 +301,10 @@ def check_command(
     plan: bool,
     **options: Any,
 ) -> int:
-    """Find every mistake in FILE that can be found without asking a model; several files one by one.
+    """Find every mistake in FILE that can be found without a model; several files one by one.
 
-    Files, config, templates on every row, columns, truths, choices, metric fields; all at once. Exit code 2
-    on errors, 0 on warnings alone.
+    It checks files, config, templates on every row, columns, truths, choices and metric fields, and reports
+    all mistakes at once. Exit code 2 on errors, 0 on warnings alone.
     """
     from answerkey.evaluate import runner
     from answerkey.reports.preview import describe_check, draw_check
@@ -339,10 +338,10 @@ def check_command(
 @add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
 @with_console
 def resume_command(console: Console, run: str, **options: Any) -> int:
-    """Go on with RUN where it stopped; what was answered is not asked again.
+    """Continue RUN where it stopped, without repeating finished calls.
 
-    RUN is a run folder, its name below `runs`, or `latest`. Calls that failed are repeated. A run that is
-    complete is left as it is.
+    RUN is a run folder, its name below `runs`, or `latest`. Failed calls are repeated. A complete run does
+    not change.
     """
     from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run
@@ -371,11 +370,10 @@ Examples:
 @add_options(*RESCORE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
 def rescore_command(console: Console, run: str, file: str | None, *, out: str | None, **options: Any) -> int:
-    """Score the completions of RUN again, as a new run; no model is asked for completions.
+    """Score the completions of RUN again, as a new run, without calling the model.
 
-    FILE is a changed task file, or the run file that has it; without FILE the tasks of RUN are used as they
-    were. Samples and completions are those of RUN. A scorer that asks a model asks it, unless the call cache
-    knows what it said.
+    FILE is a changed task file, or a run file with it; without FILE the tasks of RUN are used. Samples and
+    completions are those of RUN. A judge or fallback calls its model, unless the call cache has the reply.
     """
     from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run

@@ -51,18 +51,18 @@ Examples:
 @option(
     "--task",
     "NAME",
-    "Begin with a ready-made task instead of the example; `answerkey tasks` lists them.",
+    "Start from a ready-made task (`answerkey tasks`) instead of the example.",
     shell_complete=complete_ready_made,
 )
-@option("--dataset", "FILE", "A project for this data file; with `--task`, raw files of that task.")
+@option("--dataset", "FILE", "Data file to create the project for; with `--task`, raw files of that task.")
 @COLUMN
 @with_console
 def init_command(
     console: Console, folder: str, *, task: str | None, dataset: str | None, columns: dict[str, str]
 ) -> int:
-    """Make a working project in DIR (the current folder unless given); nothing is overwritten.
+    """Create a working project in DIR (default: the current folder); nothing is overwritten.
 
-    Editors find the JSON Schema of each file by its first line.
+    The first line of each file tells editors its JSON Schema.
     """
     from answerkey.text import Span
 
@@ -106,9 +106,9 @@ def schema_command(console: Console, kind: Kind) -> int:
 @option("--dir", "DIR", "Folder for the example project.", "folder", default="answerkey-demo")
 @with_console
 def demo_command(console: Console, folder: str) -> int:
-    """Run the built-in example from end to end, offline: make the project, run it, print the summary.
+    """Run the built-in example from end to end, offline: create the project, run it, print the summary.
 
-    A folder that holds the project already is used as it is.
+    A folder that already holds the project is used unchanged.
     """
     from answerkey.cli.run import finish, run_file
 
@@ -134,9 +134,9 @@ Examples:
 @click.argument("words", metavar="[show NAME]", nargs=-1, shell_complete=complete_ready_made)
 @with_console
 def tasks_command(console: Console, words: tuple[str, ...]) -> int:
-    """List the ready-made tasks, or show NAME: its data, its licence, and how it is run.
+    """List the ready-made tasks, or show NAME: its data, its licence, and how to run it.
 
-    A ready-made task is named wherever a task file may be: `answerkey run NAME`.
+    Use a ready-made task wherever a task file may stand: `answerkey run NAME`.
     """
     from answerkey.reports.preview import describe_ready_made, draw_ready_made, draw_ready_made_task
     from answerkey.spec.ready_made import list_ready_made, load_ready_made
@@ -167,11 +167,11 @@ Examples:
 @click.argument("kind", metavar="KIND")
 @click.argument("path", metavar="PATH")
 @option("--out", "DIR", "Folder to write, new or empty; default `imported/<name>`.")
-@option("--score", "NAME", "Which of their scores is compared, when the log has several.")
+@option("--score", "NAME", "Score of the log to compare with, if it has several.")
 @option(
     "--dataset",
     "FILE",
-    "The requests, where the log does not hold them: batch outputs.",
+    "File with the questions of a batch output.",
     type=click.Path(path_type=Path),
 )
 @pairs_option(
@@ -180,9 +180,9 @@ Examples:
     "completion=my_output",
     "columns",
     metavar="NAME=COLUMN",
-    help="Which column of a plain file is what: `completion=my_output`; repeatable.",
+    help="Name a column of a plain file: `completion=my_output`; repeatable.",
 )
-@option("--allow-failed", "N|N%", "Leave out up to N broken lines (or N %); read the rest.")
+@option("--allow-failed", "N|N%", "Leave out up to N (or N %) broken lines.")
 @with_console
 def import_command(
     console: Console,
@@ -196,8 +196,8 @@ def import_command(
     """Turn another tool's log at PATH into a project: dataset, completions, task and run file.
 
     KIND is `auto`, `inspect`, `lm-eval`, `mmlu-pro`, `openai-batch`, `anthropic-batch`, `helm`, `lighteval`,
-    `evalscope`, `opencompass`, `promptfoo`, `every_eval_ever`, `evidence` or `plain`. The tool's own verdicts
-    come along: the summary of a run says how often ours differ, and why.
+    `evalscope`, `opencompass`, `promptfoo`, `every_eval_ever`, `evidence` or `plain`. The summary of a
+    run compares the tool's own verdicts with ours.
     """
     from answerkey.importers import describe_import, import_log
     from answerkey.reports.preview import draw_import

@@ -78,7 +78,7 @@ def plan_comparison(  # noqa: PLR0913 - each is an option of the command
     is_paired: bool = True,
     task: str | None = None,
 ) -> PowerPlan:
-    """Return how many samples a difference needs, and how small a difference so many samples show.
+    """Return how many samples a difference needs, or which difference the samples can show.
 
     The variance of a sample's difference comes from runs: with one run its own variance is used for both
     models, with two that of their differences, and the samples are theirs unless given. Or it comes from

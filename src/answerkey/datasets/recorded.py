@@ -17,6 +17,7 @@ import polars as pl
 
 from answerkey.datasets.content import RowErrors
 from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.questions import find_columns
 from answerkey.datasets.rows import (
     BLOCK_ROWS,
     ID_COLUMN,
@@ -303,14 +304,17 @@ def match_completions(
 ) -> TableCompletions:
     """Return the completions of a table for the selected samples, in their order.
 
-    Matched by `sample_id` if the table has it, else by position: it then has as many rows as the dataset, as
-    its filtered rows, or as the selected ones of them. Rows for samples of the dataset that are not selected
+    Matched by `sample_id` if the table has it, or by another column of ids if all of them are the dataset's
+    and stand in another order; else by position: it then has as many rows as the dataset, as its filtered
+    rows, or as the selected ones of them. Rows for samples of the dataset that are not selected
     are left aside; rows for unknown samples are an error. Several trials are told apart by the column
     `trial`; those of a sample stand one after the other.
     """
     found = find_completion_column(table, column, is_needed=True)
     assert found is not None  # noqa: S101 - it is needed
-    has_ids, has_trials = ID_COLUMN in table.columns, TRIAL_COLUMN in table.columns
+    named = None if ID_COLUMN in table.columns else _name_rows(table, dataset)
+    table = table if named is None else named
+    has_ids, has_trials = named is not None or ID_COLUMN in table.columns, TRIAL_COLUMN in table.columns
     if num_trials > 1 and not (has_ids and has_trials):
         raise refuse_single(num_trials, table.file)
     if num_trials == 1 and has_ids and has_trials:
@@ -325,6 +329,33 @@ def match_completions(
     rows = _match_ids(table, dataset, num_trials, found.columns) if has_ids else _match_order(table, dataset)
     found.check(rows)
     return TableCompletions(found, rows, num_trials)
+
+
+def _name_rows(table: Rows, dataset: Dataset) -> Rows | None:
+    """Return the rows under their samples' ids, if a column like `id` says which these are; else None.
+
+    It does where each sample has one of its values, here or as its own id, and the order is another.
+    """
+    column = find_columns(tuple(table.columns), ("id",)).columns.get("id")
+    if column is None or column in table.encoded or len(table) > len(dataset.table):
+        return None
+    own = dataset.table.ids
+    known = [own]
+    if column in dataset.table.columns and column not in dataset.table.encoded:
+        known.append(dataset.table.load({column}).frame[column])
+    said = table.load({column}).frame[column].cast(pl.String, strict=False)
+    for each in [] if said.is_duplicated().any() else known:
+        names = each.cast(pl.String, strict=False)
+        if names.has_nulls() or names.is_duplicated().any() or not said.is_in(names.implode()).all():
+            continue
+        if said.equals(names.head(len(said))):
+            return None
+        rows = table.load()
+        ids = pl.DataFrame({"said": said}).join(
+            pl.DataFrame({"said": names, "id": own}), on="said", how="left", maintain_order="left"
+        )["id"]
+        return replace(rows, ids=ids)
+    return None
 
 
 def _repeat_ids(ids: pl.Series, times: int) -> pl.Series:

@@ -725,7 +725,7 @@ def mcqa(
     key: str = "mcqa",
     **definition: object,
 ) -> Task:
-    """Return the task that a task file for multiple-choice questions would be; texts are templates.
+    """Return a multiple-choice task, as a task file would define it; texts are templates.
 
     The model is asked the `question`, with the `options` below it (an expression for the list, or one for
     each), each behind its choice (A, B, … unless given); or `prompt`, which is the whole message.

@@ -62,6 +62,7 @@ from answerkey.spec import (
     Specification,
     Task,
     is_data_file,
+    load_dataset,
     load_feature,
     load_judges,
     load_plan,
@@ -114,7 +115,7 @@ async def arun(
     progress: Progress | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Do what `run` does in a thread of its own, while the event loop goes on; cancelling stops it in order.
+    """Run in a thread, so that the event loop stays free; cancelling stops the run as Ctrl-C does.
 
     An async function is called in this event loop.
     """
@@ -150,6 +151,11 @@ async def arun(
 
 def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
     """Load a run or task file; raise all its errors at once, and E118 for code that is not trusted."""
+    given: object = path
+    if not isinstance(given, Task | Mapping | str | Path):
+        message = f"a task, a task file or a data file is needed, not a {type(given).__name__}"
+        hint = "for a table: `ak.score(ak.mcqa(question=…, options=…, truth=…), table, model=…)`"
+        raise SpecError("E119", message, hint=hint)
     loaded = load_plan(path, options)
     raise_all(loaded.errors)
     if loaded.value is None or not loaded.value.specifications:
@@ -508,7 +514,8 @@ def score(
         planned = read_plan(str(task), said)[0].specifications[0]
         ready, given = planned.task, planned.dataset
     elif isinstance(samples, str | Path):
-        given = DatasetSpec.of_path(samples)
+        is_yaml = Path(samples).suffix.lower() in {".yaml", ".yml"}
+        given = (load_dataset(samples, chosen) if is_yaml else None) or DatasetSpec.of_path(samples)
     else:
         given = DatasetSpec("samples", MemorySource(load_rows(samples, name="samples")))
     if not isinstance(ready, Task):
@@ -647,7 +654,7 @@ class DryRun:
 
 
 def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
-    """Return what `run` would ask of the model; checks everything as `run` does, and asks nothing."""
+    """Return the calls that `run` would make; checks everything as `run` does, and calls nothing."""
     from answerkey.models.cache import CallCache
 
     chosen = read_options("plan_calls", options)

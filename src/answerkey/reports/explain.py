@@ -20,6 +20,7 @@ from answerkey.text import (
     INDENT,
     Drawn,
     Line,
+    Role,
     Span,
     clean_numbers,
     line,
@@ -201,7 +202,8 @@ def _draw_score(key: str, score: Mapping[str, Any], about: Mapping[str, Any], wi
     correct = score["values"].get("is_correct") if is_scored else None
     status = Span(score["status"], "strong")
     if correct in {0, 1}:
-        status = Span("SCORED, correct", "good") if correct else Span("SCORED, not correct", "warn")
+        wrong: Role = "warn" if score["metadata"].get("completion_validity") == "INVALID" else "bad"
+        status = Span("SCORED, correct", "good") if correct else Span("SCORED, not correct", wrong)
     purpose = " (qa: not part of the score)" if about.get("purpose") == "qa" else ""
     name = str(about.get("display_name") or key)
     facts = {"reason": score["reason"]} if score["reason"] else {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from answerkey.reports.view import count_rows, find_example, label_metric, view_run
+from answerkey.reports.view import count_rows, find_example, find_neighbour, label_metric, view_run
 from answerkey.runs import Run, name_answerer
 from answerkey.text import (
     BLANK,
@@ -45,14 +45,20 @@ if TYPE_CHECKING:  # showing a run needs nothing that makes one
 #: A width for lines that must stay whole: a command is copied as it stands.
 UNLIMITED = 10_000
 SIMULATED = "SIMULATED: answers made from the key, by no language model"
-SHOWN_ID, SHOWN_NAMES, SHOWN_NOTES, SHOWN_GROUPS, SHOWN_REASONS, SHOWN_RUNS = 40, 4, 3, 60, 10, 10
-SMALLER = "  and {} smaller ones; `--json` has them all"
+SHOWN_ID, SHOWN_NAMES, SHOWN_NOTES, SHOWN_REASONS, SHOWN_RUNS = 40, 4, 3, 10, 10
+#: Groups or categories at each end, the best and the worst; `-v` shows so many of them.
+SHOWN_ENDS, SHOWN_GROUPS = 5, 200
+#: Reasons for INVALID; `-v` shows all.
+SHOWN_INVALID = 5
 
 View = Mapping[str, Any]
 
 
 def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | None = None) -> list[Line]:
-    """Return the summary of a run; a run that is not complete shows no accuracy."""
+    """Return the summary of a run: the number first and last; `verbose` adds the tables behind it.
+
+    A run that is not complete shows no accuracy.
+    """
     view, is_complete = view_run(run), run.status == "complete"
     head = Span(run.status, "good" if is_complete else "warn")
     lines = [line(Span(view["title"], "title"), "  ", head)]
@@ -83,17 +89,16 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
             from answerkey.run_audit.text import draw_both_rules
 
             lines += draw_both_rules(run.tasks[task["key"]], width, digits)
-        lines += _draw_lost(task, width, with_shares=is_complete)
+        lines += _draw_lost(task, width, with_shares=is_complete, verbose=verbose)
         if is_complete:
-            lines += (
-                _draw_groups(task, width, digits) if any("groups" in one for one in task["metrics"]) else []
-            )
-            lines += _draw_categories(task, width, digits) if task["categories"] else []
-        lines += draw_letter_table(task["tally"]["letters"], width, with_shares=is_complete)
+            lines += _draw_groups(task, width, digits, verbose=verbose)
+            lines += _draw_categories(task, width, digits, verbose=verbose) if task["categories"] else []
+        if verbose:
+            lines += draw_letter_table(task["tally"]["letters"], width, with_shares=is_complete)
         if task["tally"].get("readings") or task["tally"].get("theirs"):
             from answerkey.run_audit.text import draw_imported_verdicts, draw_readings
 
-            lines += draw_readings(run.tasks[task["key"]], width, digits) if is_complete else []
+            lines += draw_readings(run.tasks[task["key"]], width, digits) if is_complete and verbose else []
             lines += draw_imported_verdicts(run.tasks[task["key"]], width, digits, with_shares=is_complete)
         if task.get("fallback") and is_complete:
             from answerkey.run_audit.text import say_fallbacks
@@ -118,7 +123,23 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
         first, *rest = make_visible(str(notice), keep_lines=True).split("\n")
         lines.append(line(Span("warning", "warn"), f": {first.removeprefix('warning: ')}"))
         lines += [line(more) for more in rest]
-    return lines
+    return [*lines, *_draw_headlines(view, digits, is_complete=is_complete)]
+
+
+def _draw_headlines(view: View, digits: int | None, *, is_complete: bool) -> list[Line]:
+    """Return the number of each task once more, as the last lines: there one looks first."""
+    lines: list[Line] = [BLANK]
+    for task in view["tasks"]:
+        shown = [value for value in task["metrics"] if not value["is_about_order"]]
+        name = f"{task['key']}: " if len(view["tasks"]) > 1 else ""
+        if not is_complete:
+            lines.append(line(Span(f"{name}INCOMPLETE, no accuracy", "warn")))
+        elif shown:
+            (number, interval), details = _format(shown[0], digits), shown[0].get("details") or {}
+            right = f"  {details['count']} of {details['of']} right" if "of" in details else ""
+            text = f"{name}{shown[0]['label']} {number} {interval}".rstrip()
+            lines.append(line(Span(text, "title"), right))
+    return lines if len(lines) > 1 else []
 
 
 def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line]:
@@ -306,8 +327,9 @@ def _draw_counts(task: View, width: int) -> list[Line]:
     return lines
 
 
-def _draw_lost(task: View, width: int, *, with_shares: bool) -> list[Line]:
+def _draw_lost(task: View, width: int, *, with_shares: bool, verbose: bool) -> list[Line]:
     """Return INVALID completions and samples without a score by reason, and where code of a scorer failed."""
+    shown = task["invalid"] if verbose else task["invalid"][:SHOWN_INVALID]
     rows: list[Sequence[Cell]] = [
         (
             one["reason"],
@@ -316,11 +338,14 @@ def _draw_lost(task: View, width: int, *, with_shares: bool) -> list[Line]:
             shorten(one["example"]["sample_id"], SHOWN_ID),
             quote(one["example"]["completion"], width),
         )
-        for one in task["invalid"]
+        for one in shown
     ]
-    lines = _draw_table(
-        ("Invalid because", "count", "share", "example", "completion"), rows, "<>><<", 4, width
-    )
+    header = ("Invalid because", "count", "share", "example", "completion")
+    lines = _draw_table(header, rows, "<>><<", 4, width)
+    if left := task["invalid"][len(shown) :]:
+        count = format_count(sum(one["count"] for one in left), "more INVALID completion")
+        reasons = format_count(len(left), "other reason")
+        lines.append(line(Span(f"  {count} for {reasons}; `-v` shows all", "dim")))
     rows = []
     for one in task["unscored"]:
         more = f" and {one['count'] - len(one['samples'])} more" if one["count"] > len(one["samples"]) else ""
@@ -353,7 +378,17 @@ def _draw_table(
 # --------------------------------------------------------------------------------- groups and categories
 
 
-def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
+def _find_ends(values: Sequence[View], *, verbose: bool) -> tuple[list[View], list[View], str]:
+    """Return the best and the worst, by value, and a line about what is between them; few are all best."""
+    ranked = sorted(values, key=lambda one: (one["value"] is None, -(one["value"] or 0.0)))
+    size = SHOWN_GROUPS // 2 if verbose else SHOWN_ENDS
+    if len(ranked) <= 2 * size:
+        return ranked, [], ""
+    where = "`--json` has all" if verbose else "`-v` shows them"
+    return ranked[:size], ranked[-size:], f"… {len(ranked) - 2 * size} more; {where}"
+
+
+def _draw_groups(task: View, width: int, digits: int | None, *, verbose: bool) -> list[Line]:
     """Return for each column the first metric by group, then micro and macro averages of all metrics."""
     by_column: dict[str, list[tuple[View, View]]] = {}
     for value in task["metrics"]:
@@ -362,18 +397,17 @@ def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
     lines: list[Line] = []
     for column, found in by_column.items():
         value, groups = found[0]
-        largest = sorted(groups["values"], key=lambda one: -one["n"])[:SHOWN_GROUPS]
-        shown = [one for one in groups["values"] if one in largest]
+        best, worst, between = _find_ends(groups["values"], verbose=verbose)
+        shown = best + worst
         rows: list[Sequence[Cell]] = [
             (str(one["group"]), *_format(one, digits, as_share=value["is_share"]), str(one["n"]))
             for one in shown
         ]
+        rows[len(best) : len(best)] = [(Span(between, "dim"), "", "", "")] if between else []
         title = f"By {column}"
         header = (title, value["label"], "95 % interval", "n")
         lines += _draw_table(header, rows, "<>>>", 0, width)
         lines += [] if rows else [BLANK, line(f"  {title}: {groups['macro']['note']}")]
-        left = len(groups["values"]) - len(shown)
-        lines += [line(SMALLER.format(left))] if left else []
         # Why groups have no value or no interval, and the first of which each holds for.
         missing: dict[str, list[str]] = {}
         for one in shown:
@@ -401,10 +435,10 @@ def _draw_groups(task: View, width: int, digits: int | None) -> list[Line]:
     return lines
 
 
-def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
-    """Return the accuracy of each category, the largest sixty, with count and interval; then their mean."""
+def _draw_categories(task: View, width: int, digits: int | None, *, verbose: bool) -> list[Line]:
+    """Return the accuracy of each category, best first, with interval and count; then their mean."""
     found = task["categories"]
-    largest = sorted(found["rows"], key=lambda one: -one["n"])[:SHOWN_GROUPS]
+    best, worst, between = _find_ends(found["rows"], verbose=verbose)
     rows: list[Sequence[Cell]] = [
         (
             one["label"],
@@ -413,15 +447,16 @@ def _draw_categories(task: View, width: int, digits: int | None) -> list[Line]:
             str(one["correct"]),
             str(one["n"]),
         )
-        for one in sorted(largest, key=lambda one: one["label"])
+        for one in best + worst
     ]
+    rows[len(best) : len(best)] = [(Span(between, "dim"), "", "", "", "")] if between else []
     if found["macro"]:
         value, interval = found["macro"]
         cells = ("macro average", format_percent(value, digits), format_interval(interval, digits=digits))
-        rows.append([Span(cell, "dim") for cell in (*cells, "", "")])
-    header = (f"By {found['column']}", "accuracy", "95 % interval", "correct", found["unit"])
-    left = len(found["rows"]) - len(largest)
-    return [*_draw_table(header, rows, "<>>>>", 0, width), *([line(SMALLER.format(left))] if left else [])]
+        if verbose or cells[1] not in {_format(one, digits)[0] for one in task["metrics"][:1]}:
+            rows.append([Span(cell, "dim") for cell in (*cells, "", "")])
+    header = (f"By {found['column']}", "accuracy", "95 % interval", "right", found["unit"])
+    return _draw_table(header, rows, "<>>>>", 0, width)
 
 
 # ------------------------------------------------------------------------------------------------ calls
@@ -494,14 +529,22 @@ def draw_side_by_side(runs: Sequence[Run], width: int) -> list[Line]:
 
 
 def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
-    """Return what to try next, as commands that work as they stand; `more` are commands and their purpose."""
+    """Return what to try next, as commands; `more` are commands and their purpose.
+
+    Each works as it stands, but for `compare` where no other run lies beside this one.
+    """
     if run.path is None or not run.tasks:
         return []
-    folder, example = shlex.quote(str(run.path)), find_example(run)
-    steps = [(f"answerkey explain {folder} {shlex.quote(example)}", "one sample")] if example else []
-    task = f" --task {shlex.quote(next(iter(run.tasks)))}" if len(run.tasks) > 1 else ""
-    steps += [(f"answerkey export {folder}{task} --to csv -o rows.csv", "all samples"), *more]
-    rows = [(command, Span(f"# {what}", "dim")) for command, what in steps]
+    folder, example, other = shlex.quote(str(run.path)), find_example(run), find_neighbour(run)
+    steps = [(f"answerkey report {folder}", "all of it as one HTML file")]
+    if example:
+        steps.append(
+            (f"answerkey explain {folder} {shlex.quote(example[0])}", f"a sample that is {example[1]}")
+        )
+    steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
+    against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
+    steps.append((f"answerkey compare {against}", "is the difference real?"))
+    rows = [(command, Span(f"# {what}", "dim")) for command, what in (*steps, *more)]
     return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
 
 

@@ -9,6 +9,7 @@ Run ──► describe_run    what `run --json` and `show --json` print
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,17 @@ from answerkey.errors import RunError, suggest
 from answerkey.metrics import MODEL_CALL_FAILED, STOPPED_EARLY, average_counts, wilson
 from answerkey.runs import Run, TaskRun, find_place, is_run, list_places, load_run, name_answerer
 from answerkey.text import (
+    Cell,
     Line,
     Span,
+    Table,
     clean_numbers,
     describe_metric,
-    draw_text,
     format_count,
     format_interval,
     format_value,
     is_share,
-    line,
+    lay_out,
     make_visible,
 )
 from answerkey.types import MetricValue, ScoreStatus
@@ -38,6 +40,8 @@ from answerkey.types import MetricValue, ScoreStatus
 ORDER_TYPES = {"choice_order", "pride"}
 #: So many samples without a score are named for each reason, and so many rows read together to find them.
 SHOWN_FAILED, READ_TOGETHER = 20, 131_072
+#: So many rows are searched for a wrong sample, and so many runs for one to compare with.
+SEARCHED_ROWS, SEARCHED_RUNS = 10_000, 10
 #: The folder of runs, where none is named.
 RUNS = "runs"
 
@@ -316,16 +320,46 @@ def measure_seconds(run: Run) -> float | None:
     return max(0.0, (ended - began).total_seconds())
 
 
-def find_example(run: Run) -> str | None:
-    """Return a sample that is worth a look: one that failed or is INVALID, else the first."""
+def find_example(run: Run) -> tuple[str, str] | None:
+    """Return a sample that is worth a look, and what it is: the first wrong one, else INVALID or failed."""
     for task in run.tasks.values():
-        for group in ("failed", "invalid"):
+        key = task.main_scorer
+        head = task.stored_scores.read(0, SEARCHED_ROWS, ["sample_id", *([key] if key else [])])
+        if key and "is_correct" in (values := head[key].struct.field("values").struct).fields:
+            wrong = head.filter(values.field("is_correct") == 0)
+            metadata = wrong[key].struct.field("metadata").struct
+            if "completion_validity" in metadata.fields:
+                is_valid = metadata.field("completion_validity") == "VALID"
+                wrong = wrong.filter(is_valid)
+            if wrong.height:
+                return str(wrong["sample_id"][0]), "wrong"
+        for group, word in (("invalid", "INVALID"), ("failed", "failed")):
             for one in task.totals[group].values():
-                return str(one["example"]["sample_id"])
-        first = task.stored_scores.read(0, 1)
-        if first.height:
-            return str(first["sample_id"][0])
+                return str(one["example"]["sample_id"]), word
+        if head.height:
+            return str(head["sample_id"][0]), "right"
     return None
+
+
+def find_neighbour(run: Run) -> str | None:
+    """Return a complete run beside this one with one of its tasks, the newest; None in remote storage."""
+    if not isinstance(run.path, Path):
+        return None
+    beside = [Path(str(one)) / "run.json" for one in list_places(run.path.parent)]
+    others = [one for one in beside if one.parent.name != run.path.name]
+    for file in sorted(others, key=_find_time, reverse=True)[:SEARCHED_RUNS]:
+        with suppress(RunError):
+            other = load_run(file.parent)
+            if other.status == "complete" and other.tasks.keys() & run.tasks.keys():
+                return str(file.parent)
+    return None
+
+
+def _find_time(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 # ----------------------------------------------------------- which runs there are, and which one is meant
@@ -334,12 +368,12 @@ def find_example(run: Run) -> str | None:
 def list_folder(folder: str | Path) -> list[dict[str, Any]]:
     """Return the runs right below a folder, newest first; a run folder itself is a list of one.
 
-    `metric`, `value` and `text` are of the first task's main metric.
+    `metric`, `value`, `label` and `text` are of the first task's main metric.
     """
     below, rows = find_place(folder), []
     for place in [below] if is_run(below) else list_places(below):
         names = ("path", "status", "started_at", "key", "model", "samples", "metric", "value")
-        row: dict[str, Any] = dict.fromkeys(names) | {"path": str(place), "text": ""}
+        row: dict[str, Any] = dict.fromkeys(names) | {"path": str(place), "label": "", "text": ""}
         rows.append(row)
         try:
             run = load_run(place)
@@ -357,7 +391,7 @@ def list_folder(folder: str | Path) -> list[dict[str, Any]]:
         row |= {"metric": metric.name, "value": metric.value}
         if run.status == "complete":  # a number of an incomplete run is no result: it is not shown in passing
             interval = format_interval(metric.interval, as_share=is_share(metric))
-            text = f"{label_metric(tasks[0], metric)} {format_value(metric)} {interval}".rstrip()
+            text, row["label"] = f"{format_value(metric)} {interval}".rstrip(), label_metric(tasks[0], metric)
             more = f" and {format_count(len(tasks) - 1, 'more task')}"
             row["text"] = f"{tasks[0].key}: {text}{more}" if len(tasks) > 1 else text
     return sorted(rows, key=lambda row: (row["started_at"] or "", row["path"]), reverse=True)
@@ -365,20 +399,26 @@ def list_folder(folder: str | Path) -> list[dict[str, Any]]:
 
 def describe_listing(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return one run of the list as `--json` prints it."""
-    return {name: value for name, value in row.items() if name != "text"}
+    return {name: value for name, value in row.items() if name not in {"label", "text"}}
 
 
 def draw_listing(rows: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
-    """Return the list of runs, two lines each: which and when, then who answered and how well."""
-    lines: list[Line] = []
+    """Return the list of runs as a table: which, when, the model and the number."""
+    cells: list[Sequence[Cell]] = []
+    labels = {row["label"] for row in rows if row["label"]}
     for row in rows:
         status = Span(row["status"], "good" if row["status"] == "complete" else "warn")
-        started = (row["started_at"] or "").replace("T", " ").replace("Z", " UTC")
-        lines.append(line(Span(row["path"], "strong"), "  ", status, f"  {started}"))
-        samples = "" if row["samples"] is None else format_count(row["samples"], "sample")
-        text = "  ".join(fact for fact in (row["model"], samples, row["text"]) if fact)
-        lines += draw_text(text, width) if text else []
-    return lines
+        started = (row["started_at"] or "")[:16].replace("T", " ")
+        samples = "" if row["samples"] is None else str(row["samples"])
+        model, result = row["model"] or "", row["text"]
+        if " SIMULATED" in model:  # it must not be what is cut off
+            model = f"SIMULATED {model.replace(' SIMULATED', '')}"
+        if row["status"] == "unreadable":
+            model, result = result, ""
+        result = result if len(labels) == 1 else f"{row['label']} {result}".strip()
+        cells.append([Span(row["path"], "strong"), started, status, model, samples, result])
+    header = ("run", "started (UTC)", "status", "model", "n", labels.pop() if len(labels) == 1 else "result")
+    return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
 
 
 def find_run(name: str) -> Run:

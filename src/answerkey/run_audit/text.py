@@ -34,7 +34,6 @@ from answerkey.text import (
     make_visible,
     quote,
     shorten,
-    wrap,
 )
 from answerkey.types import RULE_NAMES, Validity
 
@@ -173,14 +172,25 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
 
 
 def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
-    """Return the accuracy by the run's own rule, and by `first_character` and `stated_answer`, in a line."""
+    """Return the accuracy by the run's own rule, and by `first_character` and `stated_answer`, in a line.
+
+    It is a warning where another rule moves the number out of its interval.
+    """
     audit = describe_counted(task)
-    shown = [
-        f"by {one['name'] if one['kind'] == 'own' else one['label']} {_say_value(one, digits)}"
-        for one in ([] if audit is None else list_readings(task, audit))
+    if audit is None:
+        return []
+    found = [
+        (one["name"] if one["kind"] == "own" else one["label"], _say_value(one, digits))
+        for one in list_readings(task, audit)
         if one["kind"] == "own" or one["name"] in {FIRST, STATED}
     ]
-    return draw_text(f"accuracy {', '.join(shown)}", width) if shown else []
+    first, *others = [f"by {name} {value}" for name, value in found] or [""]
+    if others and len({value for _, value in found}) == 1:
+        others = [f"the same by {' and by '.join(name for name, _ in found[1:])}"]
+    text = f"accuracy {', '.join([first, *others])}"
+    if any(find_format(audit)):
+        return draw_text(f"{text}: state the rule wherever the number stands", width, "warn")
+    return draw_text(text, width) if first else []
 
 
 def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[Line]:
@@ -215,8 +225,7 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
     for note in notes:
         lines += draw_text(note, width, "dim")
     for one in find_format(audit):
-        sentence = f"{one.sentence} {one.step[:1].upper()}{one.step[1:]}."
-        lines += [line("  ", Span(part, "warn")) for part in wrap(sentence, width - 2)]
+        lines += draw_text(f"{one.sentence} {one.step[:1].upper()}{one.step[1:]}.", width, "warn")
     return lines
 
 

@@ -61,6 +61,8 @@ def translate_syntax_errors(source: str) -> Iterator[None]:
     except _UNCOMPILABLE as error:
         line = error.lineno if isinstance(error, TemplateSyntaxError) else None
         hint = "a template is written `{{ sample.answer }}`, filters behind `|`, text in quotes"
+        if isinstance(error, RecursionError | MemoryError | SyntaxError):
+            hint = "put fewer blocks into each other"
         if isinstance(error, RecursionError | MemoryError):
             message = "template does not parse: it is nested too deeply"
         elif isinstance(error, UndefinedError):

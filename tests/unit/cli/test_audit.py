@@ -53,8 +53,8 @@ def test_metrics_on_clean_rows(call: Call, project: Path) -> None:
 
 
 def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
-    """The summary of a run says what other rules would read, and the chance level."""
-    shown = call("show", run_folder)
+    """With `-v` the summary of a run says what other rules would read, and the chance level."""
+    shown = call("show", run_folder, "-v")
     assert "first_character (this run)" in shown.out
     assert "chance level 33.33 %" in shown.out
     readings = call("show", run_folder, "--json").json["tasks"][0]["tally"]["readings"]
@@ -67,12 +67,12 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
     What is compared is compared on the same samples, and that is said.
     """
     run = score_texts(call, project, ["A"] * 1000 + ["The answer is A."] * 1100)
-    shown = call("show", run).out
+    shown = call("show", run, "-v").out
     readings = call("show", run, "--json").json["tasks"][0]["tally"]["readings"]
     own = readings["rules"]["own"]["correct"] / 10
     assert own != 47.6  # else the draw could not be told from the whole
     assert (readings["n"], readings["drawn_from"]) == (1000, 2100)
-    assert "  Accuracy  47.62 %  [45.49, 49.76]  2100\n" in shown
+    assert "\nAccuracy 47.62 % [45.49, 49.76]  1000 of 2100 right\n" in shown
     assert re.search(r"first_character \(this run\) +47\.62 %  52\.38 %  1000\n", shown)
     assert re.search(r"stated_answer \(from 1,000 samples\) +100\.00 % +0\.00 %  1000\n", shown)
     assert "other rules on 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
@@ -103,7 +103,9 @@ def test_no_finding_rests_on_what_reads_less_than_half(
     assert [one["kind"] for one in told["findings"]] == kinds
     readers = {one["name"]: (one["read"], one["n"]) for one in told["readers"]}
     assert (readers["stated_answer"], readers["HELM"]) == ((stated + 20, stated + 20), (20, stated + 20))
-    summary = " ".join(call("show", run).out.split())
+    summary = " ".join(call("show", run, "-v").out.split())
+    warning = "state the rule wherever the number stands"
+    assert (warning in " ".join(call("show", run).out.split())) is bool(kinds)
     assert ("100.0 % by `stated_answer`, 50.0 % by `first_character`" in summary) is bool(kinds)
     unfit = "no finding rests on what reads less than half of the completions: first_character, "
     assert (unfit in summary) is not bool(kinds)

@@ -76,17 +76,43 @@ def test_explain_as_json(call: Call, project: Path, run_folder: Path) -> None:
 
 
 def test_runs_lists_what_there_is(call: Call, run_folder: Path) -> None:
-    """Path, status and time, then who answered; a run folder is that run, a damaged one hides no other."""
+    """A table, one row each; a run folder is that run, a damaged one hides no other."""
     broken = run_folder.parent / "broken"
     broken.mkdir()
     (broken / "run.json").write_text("{", encoding="utf-8")
     shown = call("runs", run_folder.parent)
     assert shown.code == 0
-    assert f"{run_folder}  complete  20" in shown.out
-    assert "  dataset completions  4 samples  Accuracy 25.00 % [4.56, 69.94]\n" in shown.out
-    assert f"{broken}  unreadable" in shown.out
+    head, first, second = [" ".join(one.split()) for one in shown.out.splitlines()]
+    assert head == "run started (UTC) status model n Accuracy"
+    assert re.fullmatch(
+        rf"{run_folder} 20[-0-9]+ [:0-9]+ complete dataset.* 4 25.00 % \[4.56, 69.94\]", first
+    )
+    assert second.startswith(f"{broken} unreadable")
     (listed,) = call("runs", run_folder, "--json").json["runs"]
     assert (listed["metric"], listed["value"]) == ("Accuracy", 0.25)
+
+
+def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
+    """A wrong sample, before one that is INVALID; and the newest run beside it that has the same task."""
+    score = (
+        "score",
+        project / "task.yaml",
+        "--dataset",
+        "rows.jsonl",
+        "--completion-column",
+        "completions.m",
+    )
+    write_rows(Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "B")])
+    done = call(*score, "--out", "runs/a").err
+    assert "  answerkey report runs/a " in done
+    assert "  answerkey audit runs/a " in done
+    assert "  answerkey compare runs/a OTHER_RUN " in done
+    assert re.search(r"answerkey explain runs/a 000003 +# a sample that is wrong\n", done)
+    write_rows(Path("rows.jsonl"), [{"answer": "A", "completions": {"m": one}} for one in ("A", "so", "A")])
+    done = call(*score, "--out", "runs/b").err
+    assert re.search(r"answerkey explain runs/b 000002 +# a sample that is INVALID\n", done)
+    assert "  answerkey compare runs/a runs/b " in done
+    assert "  answerkey compare runs/b runs/a " in call("show", "runs/a").err
 
 
 def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
@@ -103,7 +129,7 @@ def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
         encoding="utf-8",
     )
     assert call("run", project, "--out", "runs/both").code == 0
-    listed = "dataset completions  8 samples  small: Accuracy 25.00 % [4.56, 69.94] and 1 more task\n"
+    listed = "  8  small: 25.00 % [4.56, 69.94] and 1 more task\n"
     assert listed in call("runs").out
     assert call("explain", "both", "1").out.count("Sample 000001 in task ") == 2
     assert call("explain", "both", "1", "--task", "other").out.count("Sample 000001 in task ") == 1

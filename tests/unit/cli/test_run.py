@@ -26,7 +26,7 @@ def test_score_prints_the_summary_and_where_the_run_lies(call: Call, words: Word
         "  4 samples = 4 scored + 0 failed + 0 errors; scored = 1 valid + 3 invalid (refused 0)\n" in done.out
     )
     assert "\x1b" not in done.out
-    assert done.err.startswith("Next\n  answerkey explain here 000002")
+    assert done.err.startswith("Next\n  answerkey report here ")
 
 
 def test_json_is_the_documented_object(call: Call, words: Words) -> None:

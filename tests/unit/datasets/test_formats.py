@@ -170,14 +170,17 @@ def test_deep_nesting_is_refused(write: Write, value: str, name: str, start: str
 
 
 def test_ragged_rows_are_reported_together(write: Write) -> None:
-    """A row with more or fewer cells than the header gives E202 with its line; twenty are shown."""
+    """A row with more or fewer cells than the header gives E202 with its line; of equal ones, three."""
     assert refuse(write("a.csv", "a,b\n1,2\n3\n4,5,6\n")) == [
         ("E202", "the row has 1 cell, the header has 2", 3, None),
         ("E202", "the row has 3 cells, the header has 2", 4, None),
     ]
     found = refuse(write("a.csv", "a,b\n" + "1\n" * 25))
+    assert len(found) == 4
+    assert found[3] == ("E202", "22 more bad rows in this file are not shown", None, None)
+    found = refuse(write("a.csv", "a,b\n" + "1\n1,2,3\n" * 13))
     assert len(found) == 21
-    assert found[20] == ("E202", "5 more bad rows in this file are not shown", None, None)
+    assert found[20] == ("E202", "6 more bad rows in this file are not shown", None, None)
 
 
 def test_bad_lines_are_reported_together(write: Write) -> None:

@@ -190,15 +190,15 @@ def test_options_are_found_wherever_they_stand(row: Row, said: str) -> None:
 
 AMBIGUOUS = """\
 error[E215]: the truths can be read in 2 ways, which all fit
-line 1: `answer` 1 as index from 0 is 'green'; `answer` 1 as index from 1 is 'red'
-line 2: `answer` 3 as index from 0 is 'grey'; `answer` 3 as index from 1 is 'blue'
-line 3: `answer` 2 as index from 0 is 'blue'; `answer` 2 as index from 1 is 'green'
+  line 1: `answer` 1 as index from 0 is 'green'; `answer` 1 as index from 1 is 'red'
+  line 2: `answer` 3 as index from 0 is 'grey'; `answer` 3 as index from 1 is 'blue'
+  line 3: `answer` 2 as index from 0 is 'blue'; `answer` 2 as index from 1 is 'green'
   --> mine.jsonl, column `answer`
   = help: say which is meant: `--column truth=answer:0` or `--column truth=answer:1`"""
 UNFIT = """\
 error[E215]: the truths name no option in 2 of 3 rows
-line 1: `answer` 'E' as label is no option
-line 3: `answer` 'x' as label is no option
+  line 1: `answer` 'E' as label is no option
+  line 3: `answer` 'x' as label is no option
   --> mine.jsonl, column `answer`
   = help: name the column of the truth: `--column truth=NAME`; looked at `answer`; columns: \
 `question`, `options`, `answer`"""

@@ -148,7 +148,7 @@ def test_the_usual_names_are_found(name: str) -> None:
 
 def test_a_missing_column_is_refused_with_those_there_are() -> None:
     """E209 lists columns and the fields of structs."""
-    with pytest.raises(DataError, match=r"(?s)E209.*did you mean `by.m1`\?; columns: `text`, `by.m1`$"):
+    with pytest.raises(DataError, match=r"(?s)E209.*did you mean `by.m1`\? columns: `text`, `by.m1`$"):
         load([{"text": "A", "by": {"m1": "B"}}], "a", column="by.m2")
 
 
@@ -346,3 +346,32 @@ def test_real_files_are_read_whole() -> None:
     samples = load_table(FOLDER / "helm_mmlu" / "mmlu_redux_5700_with_14_models.csv", how).samples
     assert samples.frame["choices"].list.len().unique().to_list() == [4]
     assert samples.frame["groundtruth_answer"].unique().sort().to_list() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("names", "read"),
+    [
+        ("cab", "abc"),  # each is the id of a sample: it says which
+        ("abc", "abc"),
+        ("xyz", "xyz"),  # ids of something else: what counts is the order
+        ("aab", "aab"),
+    ],
+)
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_column_of_ids_says_which_sample_is_meant(names: str, read: str, *, is_own: bool) -> None:
+    """As the samples' ids, or as a column of the same name that the dataset has."""
+    dataset = build()
+    if not is_own:
+        rows = load_rows([{"id": one} for one in ALL], name="samples").rows
+        dataset = Dataset.of(rows, name="samples")
+    given: Cells = [{"id": name, "completion": f"answer of {name}"} for name in names]
+    assert texts(match(given, dataset)) == [f"answer of {one}" for one in read]
+
+
+def test_a_column_of_ids_may_name_the_selected_samples_alone() -> None:
+    """In any order; what is missing is an error."""
+    dataset = build(("b", "c"), ALL, ALL)
+    given: Cells = [{"id": name, "completion": name} for name in "cb"]
+    assert texts(match(given, dataset)) == ["b", "c"]
+    with pytest.raises(DataError, match=r"samples without a completion: 1 \(`b`\)"):
+        match(given[:1], dataset)

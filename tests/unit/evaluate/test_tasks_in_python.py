@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import polars as pl
 import pytest
 
 import answerkey as ak
@@ -129,3 +130,21 @@ def test_config_is_not_for_a_task_that_is_built() -> None:
     task = ak.mcqa(question=QUESTION, options=OPTIONS, truth=TRUTH)
     with pytest.raises(ak.SpecError, match=r"E110.*`shots`"):
         ak.run(task, dataset=ROWS, model="builtin/random", config={"shots": 3})
+
+
+def test_a_dataset_file_is_a_dataset(tmp_path: Path) -> None:
+    """It may be named wherever samples are given, and says where they are and which of them count."""
+    (tmp_path / "rows.jsonl").write_text(
+        '{"answer": "A", "completion": "A"}\n{"answer": "B", "completion": "A"}\n'
+    )
+    file = tmp_path / "dataset.yaml"
+    file.write_text("key: rows\nsource: {type: local, file_path: rows.jsonl}\n")
+    task = ak.mcqa(prompt="?", choices=["A", "B"], truth="{{ sample.answer }}")
+    assert ak.score(task, file).metrics["Accuracy"].value == 0.5
+
+
+def test_a_table_in_place_of_a_task_is_told_where_it_belongs() -> None:
+    """Not a TypeError from within."""
+    table = pl.DataFrame({"question": ["?"], "answer": ["A"]})
+    with pytest.raises(ak.SpecError, match=r"not a DataFrame\n.*`ak.score\(ak.mcqa\("):
+        ak.run(cast("Any", table), model="builtin/longest")

@@ -94,7 +94,7 @@ INVALID = """\
   REFUSED              1  11.11 %  000002   none
 """
 LETTERS = """\
-  True \\ predicted  A  B  INVALID  n    found
+  True \\ predicted  A  B  INVALID  n   recall
   A                 3  1        1  5  60.00 %
   B                 0  1        2  3  33.33 %
   all               3  2        3  8
@@ -149,14 +149,8 @@ def group(groups: Groups) -> list[MetricValue]:
         ({}, INVALID),
         ({}, "  failed    BAD_TRUTH      1  000010\n"),
         # Categories with their Wilson interval, and their mean.
-        ({}, "  history         60.00 %  [23.07, 88.24]        3  5\n"),
+        ({}, "  history         60.00 %  [23.07, 88.24]      3  5\n"),
         ({"totals": {"categories": CATEGORIES}}, "  macro average   62.50 %  [48.42, 74.74]"),
-        # Rows are true choices, columns predicted ones and INVALID; more than a dozen are listed downwards.
-        ({}, LETTERS),
-        (
-            {"totals": {"letters": {letter: {letter: 1} for letter in "ABCDEFGHIJKLMN"}}},
-            "  Choice  true  predicted  both\n  A          1          1     1\n",
-        ),
         # Display names are what people read.
         ({"entry": {"scorers": NAMED}}, "  MCQA Accuracy        50.00 %  [21.52, 78.48]  8  My MCQA\n"),
         ({"entry": {"scorers": NAMED}}, "  length   12.5  9  Length check\n"),
@@ -182,7 +176,7 @@ def group(groups: Groups) -> list[MetricValue]:
         ({"metrics": group(GROUPS)}, "  Averages by subject    micro    macro  groups\n"),
         ({"metrics": group(GROUPS)}, "  MCQA Accuracy        50.00 %  75.00 %       2\n"),
         ({"metrics": group(GROUPS)}, "  no interval of the macro average: a part with one sample says"),
-        ({"metrics": group(replace(GROUPS, values=MANY))}, "  and 20 smaller ones; `--json` has them all\n"),
+        ({"metrics": group(replace(GROUPS, values=MANY))}, "  … 70 more; `-v` shows them\n"),
         ({"metrics": group(TOO_MANY)}, "  By id: there are more than 10000 groups\n"),
         # Calls: counts that add up, then each reason with an example that can do no harm.
         ({"entry": {"calls": {"solve": CALLS}}}, CALLED),
@@ -206,6 +200,8 @@ def test_the_summary_says(make_run: MakeRun, changes: dict[str, Any], shown: str
         ({"entry": {"calls": {}}}, "Calls"),
         ({"entry": {"calls": {"judge:tone": UNKNOWN}}}, "cost"),
         ({"metrics": group(replace(GROUPS, values=MANY))}, "g019"),
+        # What stands behind the numbers is for `-v`.
+        ({}, "predicted"),
         # Where a metric is grouped by the category column, its own table stands for the other.
         ({"metrics": group(replace(GROUPS, column="category"))}, "macro average "),
     ],
@@ -225,6 +221,43 @@ def test_more_is_shown_when_asked_for(make_run: MakeRun) -> None:
     assert "  Accuracy   0.8500  [0.7700, 0.9100]      0.0359  100\n" in draw(run, digits=4)
     grouped = draw(make_run(metrics=group(GROUPS)), digits=3)
     assert "  algebra             0.500  [0.237, 0.763]  10\n" in grouped
+
+
+def test_the_letters_are_shown_when_asked_for(make_run: MakeRun) -> None:
+    """Rows are true choices, columns predicted ones and INVALID; more than a dozen are listed downwards."""
+    assert LETTERS in draw(make_run(), verbose=True)
+    run = make_run(totals={"letters": {letter: {letter: 1} for letter in "ABCDEFGHIJKLMN"}})
+    assert "  Choice  true  predicted  both\n  A          1          1     1\n" in draw(run, verbose=True)
+
+
+def test_the_best_and_the_worst_categories_are_shown(make_run: MakeRun) -> None:
+    """Five at each end, best first; `-v` shows all of them."""
+    found = {f"c{right:02}": {"n": 20, "correct": right, "partial": 0} for right in range(1, 14)}
+    run = make_run(totals={"categories": found})
+    few, all_of_them = draw(run), draw(run, verbose=True)
+    assert [name for name in found if f"  {name}  " in few] == [
+        f"c{n:02}" for n in (1, 2, 3, 4, 5, 9, 10, 11, 12, 13)
+    ]
+    assert (
+        few.index("  c13  ")
+        < few.index("… 3 more; `-v` shows them")
+        < few.index("  c05  ")
+        < few.index("  c01  ")
+    )
+    assert [name for name in found if f"  {name}  " in all_of_them] == list(found)
+    reasons = {f"R{n}": {"count": 9 - n, "example": {"sample_id": "1", "completion": "x"}} for n in range(7)}
+    run = make_run(totals={"invalid": reasons})
+    assert "  7 more INVALID completions for 2 other reasons; `-v` shows all\n" in draw(run)
+    assert "R6" in draw(run, verbose=True)
+
+
+def test_the_number_is_the_last_line(make_run: MakeRun) -> None:
+    """With how many were right, where that was counted; none while samples are missing."""
+    value = replace(ACCURACY, details={"count": 85, "of": 100})
+    assert (
+        draw(make_run(metrics=[value])).splitlines()[-1] == "Accuracy 85.00 % [77.00, 91.00]  85 of 100 right"
+    )
+    assert draw(make_run("incomplete")).splitlines()[-1] == "INCOMPLETE, no accuracy"
 
 
 def test_a_name_built_from_the_scorer_stays_in_files(make_run: MakeRun) -> None:

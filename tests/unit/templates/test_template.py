@@ -311,6 +311,7 @@ def test_a_template_that_may_read_any_column_says_so(source: str) -> None:
     assert Template.compile(source).columns is None
 
 
+WRITTEN = "a template is written `{{ sample.answer }}`, filters behind `|`, text in quotes"
 UNPARSED = "template does not parse: "
 NOT_REPEATABLE = "is not available: the same row must always give the same value"
 BY_PLACE = "take an element by its place: `| first`, or `[sample.index]`"
@@ -327,12 +328,12 @@ HYPHEN = "a column with a hyphen is reached as `sample['answer-key']`; names: `s
             UNPARSED + "unexpected char '\\\\' at 12",
             "write `|`; the backslash comes from a Markdown table",
         ),
-        ("\n{{ 1", 2, UNPARSED + "unexpected end of template, expected 'end of print statement'.", None),
+        ("\n{{ 1", 2, UNPARSED + "unexpected end of template, expected 'end of print statement'.", WRITTEN),
         (
             "{% for a in [1] %}" * 25 + "{% endfor %}" * 25,
             None,
             UNPARSED + "too many statically nested blocks",
-            None,
+            "put fewer blocks into each other",
         ),
         *(
             ("{{ sample.a | uper }}", 1, NO_FILTER, UPPER),

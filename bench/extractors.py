@@ -1,0 +1,75 @@
+"""Right and wrong letters of `stated_answer` and of other harnesses' extractors, on the same replies.
+
+The sealed half of the corpus (tests/cases/corpus), and, where `../shared/data` lies beside the project, the
+MMLU-Pro outputs that state `the answer is (X)` exactly once. The extractors are our own code for what each
+harness does; the long series holds six of them against the harnesses' own code. A harness usually asks for
+its own form of answer in its prompt: here each reads replies that were not written for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from answerkey.reader import EXTRACTORS, read
+
+ROOT = Path(__file__).resolve().parents[1]
+SEALED = ROOT / "tests" / "cases" / "corpus" / "sealed.jsonl"
+OUTPUTS = ROOT.parent / "shared" / "data" / "mmlu_pro_outputs"
+LETTERS = "ABCDEFGHIJ"
+WRITTEN = re.compile(r"\bthe answer is \([A-J]\)", re.IGNORECASE)
+STATED = re.compile(r"\bthe answer is \(([A-J])\)(?!\s*(?:,|and|or|/|&|\())", re.IGNORECASE)
+
+Row = tuple[str, tuple[str, ...], list[str] | None, str | None]
+Read = Callable[[str, tuple[str, ...], list[str] | None], str | None]
+
+
+def list_sealed() -> Iterator[Row]:
+    """Yield text, choices, options and label of the replies that nobody looks at."""
+    for line in SEALED.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield row["completion"], tuple(row["choices"]), row["options"], row["label"]
+
+
+def list_outputs() -> Iterator[Row]:
+    """Yield the same of MMLU-Pro outputs, whose label is what they state once."""
+    for file in sorted(OUTPUTS.glob("*_5shots.zip")):
+        with zipfile.ZipFile(file) as archive:
+            rows = json.loads(archive.read(archive.namelist()[0]))
+        for row in rows:
+            text = row.get("generated_text") or row.get("model_outputs") or ""
+            choices, stated = LETTERS[: len(row["options"])], STATED.findall(text)
+            if len(WRITTEN.findall(text)) == 1 and len(stated) == 1 and stated[0] in choices:
+                yield text, tuple(choices), row["options"], stated[0]
+
+
+def count(rows: list[Row], read_one: Read) -> Counter[str]:
+    """Return how often a reader is right, names a wrong letter, or reads nothing where something is said."""
+    found: Counter[str] = Counter()
+    for text, choices, options, label in rows:
+        choice = read_one(text, choices, options)
+        found["right" if choice == label else "missed" if choice is None else "wrong"] += 1
+    return found
+
+
+def main() -> None:
+    """Print one table for each set of replies, the fewest wrong letters first."""
+    readers: dict[str, Read] = {"answerkey `stated_answer`": lambda *row: read(*row).choice}
+    readers |= {name: one.read for name, one in EXTRACTORS.items()}
+    for title, rows in (("sealed corpus", list(list_sealed())), ("MMLU-Pro outputs", list(list_outputs()))):
+        if not rows:
+            print(f"\n{title}: not at hand")
+            continue
+        counts = {name: count(rows, one) for name, one in readers.items()}
+        print(f"\n| {title}, {len(rows):,} replies | right | wrong letter | nothing read |")
+        print("| --- | ---: | ---: | ---: |")
+        for name, found in sorted(counts.items(), key=lambda one: (one[1]["wrong"], -one[1]["right"])):
+            print(f"| {name} | {found['right']:,} | {found['wrong']:,} | {found['missed']:,} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -29,11 +29,11 @@ def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None
     """Task, model, number with interval against chance, counts and a finding are in sight at once."""
     seen = {
         "h1": "Multiple choice questions",
-        ".facts": "builtin/simulated?accuracy=0.8&style=mixed&seed=0",
-        ".headline .value": "70.40\u00a0%",
-        ".headline .reach-text": "[61.89, 77.70]",
-        ".headline table": "25.00\u00a0%",
-        ".headline .lead": "45.40 points above the chance level of 25.00 %",
+        ".subtitle": "builtin/simulated?accuracy=0.8&style=mixed&seed=0",
+        ".headline .value": "70\u00a0%",
+        ".headline .reach-text": "[62, 78]",
+        ".headline table": "25\u00a0%",
+        ".headline .lead": "88 of 125 right, 45 points above chance",
         ".counts tfoot": "125",
         ".findings li:first-child .sentence": "70.4 % by the first character; 79.2 % by the answers that",
     }
@@ -44,11 +44,11 @@ def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None
 
 
 def test_the_counts_add_up(stage: Stage) -> None:
-    """VALID, INVALID, FAILED and ERROR stand in a table whose foot is their sum."""
+    """Right, wrong, INVALID and not scored stand in a table whose foot is their sum."""
     cells = stage.find(".counts tr").evaluate_all(
         "rows => rows.map(row => row.querySelector('td')?.textContent)"
     )
-    assert [cell for cell in cells if cell] == ["103", "22", "0", "0", "125"]
+    assert [cell for cell in cells if cell] == ["88", "15", "22", "0", "125"]
 
 
 def test_a_figure_leads_to_its_samples(stage: Stage) -> None:
@@ -191,7 +191,7 @@ def test_the_whole_page_prints(stage: Stage) -> None:
     for selector in ("header.site .tools", "a.skip"):
         expect(stage.page.locator(selector)).not_to_be_visible()
     stage.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert stage.find("details:not([open])").count() == 0
+    assert stage.find("details:not([open], .copy)").count() == 0
     stage.photograph("print", whole=True)
     stage.page.evaluate("dispatchEvent(new Event('afterprint'))")
     stage.page.emulate_media(media="screen")
@@ -207,7 +207,7 @@ def test_the_colours_follow_the_system_until_one_chooses(report: str, open_stage
     )
     assert stage.page.evaluate(ground) is True
     stage.photograph("dark", whole=True)
-    stage.page.get_by_label("Colours").select_option("light")
+    stage.page.get_by_label("Theme").select_option("light")
     assert stage.page.evaluate(ground) is False
 
 
@@ -272,9 +272,9 @@ def test_completions_of_trials_are_not_called_samples(
     stage.go()
     expect(stage.find(".counts tfoot")).to_contain_text("30")
     expect(stage.find(".counts")).to_contain_text("A sample counts as the worst of its completions.")
-    letters = stage.find(".panel", has_text="Letters, true against predicted")
-    expect(letters).to_contain_text("Of the completions with this truth, which letter was read.")
-    own = stage.find(".panel", has_text="Under each reading rule").locator("tbody tr").first
+    letters = stage.find(".panel", has_text="Confusion matrix")
+    expect(letters).to_contain_text("Which letter was read, of the completions with each truth.")
+    own = stage.find(".panel", has_text="By extraction rule").locator("tbody tr").first
     expect(own).to_contain_text("first_character")
     expect(own).to_contain_text(str(stage.find(".headline .value").text_content()))
     reach = str(stage.find(".headline .reach-text").text_content()).removesuffix("95 % interval")

@@ -4,9 +4,9 @@
   const ak = window.ak;
   const { el, link, said, makeRoute, parseRoute } = ak.core;
   const KEYS = [
-    ["/", "search the samples"], ["j  k", "next or previous row, sample or flip"], ["↓  ↑", "next or previous row in the table"],
+    ["/", "search the samples"], ["j  k", "next or previous row or sample"], ["↓  ↑", "next or previous row in the table"],
     ["Enter", "open the sample"], ["→  ←", "next or previous sample"], ["Escape", "back to the table, or close"],
-    ["?", "show these keys"],
+    ["?", "show the shortcuts"],
   ];
   const frame = {};
   const state = { view: null, scrolls: new Map(), path: null, isFresh: false, isSearching: false, turn: 0 };
@@ -61,7 +61,7 @@
     document.body.prepend(
       el("a", { class: "skip", href: "#ak-main", on: { click: skip } }, "Skip to the content"),
       el("header", { class: "site" }, link("/", { class: "brand" }, drawBrand(), "answerkey"), frame.nav,
-        el("div", { class: "tools" }, drawThemes(), el("button", showKeys, "Keys"))),
+        el("div", { class: "tools" }, drawThemes(), el("button", showKeys, "Shortcuts"))),
       frame.main, frame.footer, frame.keys,
       el("div", { id: "ak-live", class: "unseen", role: "status", "aria-live": "polite" }));
   }
@@ -75,13 +75,13 @@
   function drawThemes() {
     const choose = (event) => ak.core.setTheme(event.target.value);
     const chosen = ak.core.readTheme();
-    return el("label", { class: "select" }, el("span", null, "Colours"), el("select", { on: { change: choose } },
+    return el("label", { class: "select" }, el("span", null, "Theme"), el("select", { on: { change: choose } },
       ak.core.THEMES.map((theme) => el("option", { value: theme, selected: theme === chosen }, theme))));
   }
 
   function drawKeys() {
     const close = () => frame.keys.close();
-    return el("dialog", { class: "keys", "aria-labelledby": "ak-keys-title" }, el("h2", { id: "ak-keys-title" }, "Keys"),
+    return el("dialog", { class: "keys", "aria-labelledby": "ak-keys-title" }, el("h2", { id: "ak-keys-title" }, "Shortcuts"),
       el("dl", null, KEYS.map(([keys, does]) => el("div", null,
         el("dt", null, keys.split("  ").map((key) => el("kbd", null, key))), el("dd", null, does)))),
       el("button", { type: "button", on: { click: close } }, "Close"));
@@ -95,10 +95,14 @@
     const run = id === null ? null : await ak.source.overview(id, { isBrief: true });
     const isWhole = runs.length === 1 && run.tasks.length === 1;
     frame.nav.replaceChildren(...[
-      !isWhole && mark(link("/"), route.page === "home", ak.source.mode === "report" ? "Contents" : "Runs"),
+      !isWhole && mark(link("/"), ["home", ak.source.hasComparison && "compare"].includes(route.page), nameHome(runs)),
       ...(route.run || isWhole ? listRunLinks(run, runs, route, isWhole) : []),
-      ak.source.hasComparison && mark(link(makeRoute(["compare", runs.map((one) => one.id).join(",")])), route.page === "compare", "Comparison"),
     ].filter(Boolean));
+  }
+
+  function nameHome(runs) {
+    if (ak.source.mode !== "report") return "Runs";
+    return runs.length > 2 ? "Leaderboard" : runs.length > 1 ? "Comparison" : "Tasks";
   }
 
   function listRunLinks(run, runs, route, isWhole) {
@@ -107,7 +111,7 @@
     return [
       runs.length > 1 && choose("Run", runs.map((one) => [one.id, one.label]), run.id, (id) => makeRoute(["run", id, 0])),
       tasks.length > 1 && choose("Task", tasks, String(number), (i) => makeRoute(["run", run.id, i])),
-      mark(link(makeRoute(["run", run.id, number])), route.page === "overview" || (isWhole && route.page === "home"), "Overview"),
+      mark(link(makeRoute(["run", run.id, number])), route.page === "overview" || (isWhole && route.page === "home"), "Summary"),
       mark(link(makeRoute(["run", run.id, number, "samples"])), ["samples", "sample"].includes(route.page), "Samples"),
     ];
   }
@@ -244,7 +248,7 @@
   // ── print ─────────────────────────────────────────────────────────────────────────────────────────────
 
   function openAll() {
-    for (const details of frame.main.querySelectorAll("details:not([open])")) {
+    for (const details of frame.main.querySelectorAll("details:not([open], .copy)")) {
       details.open = true;
       details.dataset.forPrint = "";
     }

@@ -155,9 +155,7 @@ def test_ticked_runs_are_compared(stage: Stage) -> None:
         stage.page.get_by_role("checkbox", name=f"Compare {name}").check()
     stage.photograph("ticked")
     stage.page.get_by_role("link", name="Compare 2 runs").click()
-    expect(stage.find("h1")).to_have_text(
-        re.compile("(worse than first|better than second)$")
-    )
+    expect(stage.find("h1")).to_have_text(re.compile("(worse than first|better than second)$"))
     expect(stage.find(".headline .value")).to_have_text(re.compile("[+\u2212]16 points"))
     expect(stage.find(".flips tr[data-index]").first).to_be_visible()
     stage.photograph("comparison", whole=True)

@@ -7,13 +7,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Hundreds of tests start the command as a process of its own: it is compiled once, not each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test coverage test-long fuzz check-style lint types imports docs bench bench-quick lock supply sbom clean chromium
+.PHONY: help demo test coverage test-long fuzz check-style lint types imports docs docs-site pictures build bench bench-quick lock supply sbom clean chromium
 
 help:
 	@echo "make demo       run the example project, offline"
 	@echo "make test       run every test"
 	@echo "make coverage   test every branch of extraction rules, templates and journal"
 	@echo "make lint types imports docs supply   the other checks, as .ci/run does them"
+	@echo "make docs-site  the documentation as a site in build/site: links checked, search works from disk"
+	@echo "make pictures   docs/img/*.png anew, from the demo in Chromium"
+	@echo "make build      wheel and sdist in dist, checked"
 	@echo "make sbom       the list of all parts, from requirements/run.lock, as CycloneDX on stdout"
 	@echo "make test-long  the long property and fault series, then make fuzz"
 	@echo "make fuzz       every law of tests/fuzz, coverage-guided, FUZZ_SECONDS (60) each"
@@ -62,6 +65,15 @@ imports: $(VENV)/dev-ready
 docs: $(VENV)/dev-ready
 	$(BIN)/python scripts/docs.py --check
 
+docs-site: $(VENV)/docs-ready
+	@$(BIN)/python scripts/docs_site.py
+
+pictures: $(VENV)/dev-ready chromium
+	$(BIN)/python scripts/pictures.py
+
+build: $(VENV)/run-ready
+	@$(BIN)/python scripts/supply.py build
+
 supply: $(VENV)/dev-ready
 	$(BIN)/python scripts/supply.py check
 	$(BIN)/python scripts/supply.py audit
@@ -90,6 +102,10 @@ $(VENV)/dev-ready: $(VENV)/run-ready requirements/dev.lock
 	@$(PIP) install --quiet --require-hashes -r requirements/dev.lock
 	@touch $@
 
+$(VENV)/docs-ready: $(VENV)/run-ready requirements/docs.lock
+	@$(PIP) install --quiet --require-hashes -r requirements/docs.lock
+	@touch $@
+
 $(VENV)/fuzz-ready: $(VENV)/dev-ready requirements/fuzz.lock
 	@$(PIP) install --quiet --require-hashes -r requirements/fuzz.lock
 	@touch $@
@@ -99,6 +115,8 @@ lock:
 	  pyproject.toml requirements/build.in -o requirements/run.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --group dev -c requirements/run.lock -o requirements/dev.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --group docs -c requirements/dev.lock -o requirements/docs.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --group fuzz -c requirements/dev.lock -o requirements/fuzz.lock
 

@@ -20,8 +20,9 @@ WORK = HERE / ".work"
 ENVIRONMENTS = {
     "inspect": ("inspect-ai==0.3.285", "openai"),
     "lighteval": ("lighteval==0.13.0", "torch==2.13.0", "trl==1.16.0", "xxhash<4"),  # one torch for two
-    "lm-eval": ("lm-eval==0.4.13",),
+    "lm-eval": ("lm-eval[api]==0.4.13",),
 }
+PROMPTFOO_VERSION = "0.123.1"
 
 
 class ForeignError(Exception):
@@ -43,6 +44,18 @@ def open_environment(name: str) -> str:
             run_foreign([*words, *ENVIRONMENTS[name]])
             ready.write_text(wanted)
     return str(python)
+
+
+def open_promptfoo() -> list[str]:
+    """Return the words that start promptfoo; npm installs it and the Node that it needs the first time."""
+    modules = WORK / "environments" / f"promptfoo-{PROMPTFOO_VERSION}" / "node_modules"
+    command = modules / ".bin" / "promptfoo"
+    if not command.exists():
+        modules.parent.mkdir(parents=True, exist_ok=True)
+        (modules.parent / "package.json").write_text('{"private": true}')
+        packages = ["node@22", f"promptfoo@{PROMPTFOO_VERSION}"]
+        run_foreign(["npm", "install", "--no-audit", "--prefix", str(modules.parent), *packages])
+    return [str(modules / "node" / "bin" / "node"), str(command.resolve())]
 
 
 def run_foreign(words: Sequence[str]) -> str:

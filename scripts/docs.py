@@ -26,6 +26,7 @@ DEMO = re.compile(r"(<!-- output:demo -->\n```text\n).*?(```\n)", re.DOTALL)
 MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- /made -->)", re.DOTALL)
 SHOWN = re.compile(r"(<!-- cases -->\n).*?(<!-- /cases -->)", re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HTML_LINK = re.compile(r"<[a-z][^<>]*?\b(?:href|src|srcset)=\"([^\"\s]+)\"")
 COMMON = {"json_output", "as_json", "json", "verbose", "quiet", "help"}
 #: The cases that the page of the scorer shows, of those that the tests run.
 SELECTED = r"""
@@ -182,7 +183,8 @@ def find_dead_links() -> Iterator[str]:
     ).stdout.splitlines()
     for name in names:
         page = ROOT / name
-        for link in LINK.findall(page.read_text(encoding="utf-8")) if page.exists() else []:
+        text = page.read_text(encoding="utf-8") if page.exists() else ""
+        for link in [*LINK.findall(text), *HTML_LINK.findall(text)]:
             target, _, anchor = link.partition("#")
             if "://" in link or link.startswith("mailto:"):
                 continue

@@ -1,6 +1,7 @@
-"""What the project is made of: locked with hashes, looked up among known weaknesses, and listed.
+"""What the project is made of: locked with hashes, looked up among known weaknesses, listed, and packed.
 
 check   the lock files are whole, and a wheel holds the package and nothing that runs by itself
+build   wheel and sdist in `dist`; both are complete, and their metadata is what package indexes accept
 audit   every locked version is looked up in the OSV database; without a network it says so and passes
 sbom    the list of all parts (CycloneDX 1.6, JSON) of `requirements/run.lock`, to stdout
 """
@@ -10,8 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 import urllib.request
@@ -24,8 +27,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: The lock of what users install, then those of the groups of `pyproject.toml`.
-GROUPS = ("dev", "fuzz")
+GROUPS = ("dev", "docs", "fuzz")
 LOCKS = tuple(ROOT / "requirements" / f"{name}.lock" for name in ("run", *GROUPS))
+#: Beside the package: what a package must carry, and what its tests need.
+NEEDED_IN_SDIST = {
+    *("PKG-INFO", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "CITATION.cff"),
+    *("Makefile", "mkdocs.yml", "action.yml", "Dockerfile", "requirements/run.lock", "requirements/dev.lock"),
+    *("docs/index.md", "examples/README.md", "examples/quickstart/task.yaml", "tests/conftest.py"),
+    *("scripts/supply.py", "bench/run.py", ".ci/run"),
+}
 OSV = "https://api.osv.dev/v1/querybatch"
 SECONDS = 20
 _PIN = re.compile(r"([a-z0-9][a-z0-9-]*)==([^\s;\\]+)(?: ; (.+?))? \\")
@@ -90,11 +100,13 @@ def list_direct(project: dict[str, object], group: str | None = None) -> list[st
     return [re.sub(r"[._]", "-", _NAME.match(one)[0]).lower() for one in stated]  # type: ignore[index]  # names
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build the wheel, offline, with the build tool that is installed, and return it."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+def build_package(folder: Path, *kinds: str) -> list[Path]:
+    """Build the kinds, offline, with the build tool that is installed, and return the files."""
+    words = [word for kind in kinds for word in ("-t", kind)]
+    command = [sys.executable, "-m", "hatchling", "build", *words, "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own build
-    return next(folder.glob("*.whl"))
+    endings = {"wheel": "*.whl", "sdist": "*.tar.gz"}
+    return [next(folder.glob(endings[kind])) for kind in kinds]
 
 
 def list_wheel_errors(wheel: Path) -> list[str]:
@@ -114,7 +126,59 @@ def check() -> list[str]:
     for path, group in zip(LOCKS, (None, *GROUPS), strict=True):
         errors += list_lock_errors(path, list_direct(project, group))
     with tempfile.TemporaryDirectory() as folder:
-        return errors + list_wheel_errors(build_wheel(Path(folder)))
+        return errors + list_wheel_errors(*build_package(Path(folder), "wheel"))
+
+
+def list_package_files(package: Path = ROOT / "src" / "answerkey") -> set[str]:
+    """Return the files of the package: modules, web pages, YAML, words; not what Python or an editor left."""
+    files = (path.relative_to(package.parent) for path in package.rglob("*") if path.is_file())
+    return {
+        path.as_posix()
+        for path in files
+        if "__pycache__" not in path.parts and not path.name.startswith(".") and not path.name.endswith("~")
+    }
+
+
+def list_metadata_errors(
+    text: bytes, wanted: Sequence[str] = ("summary", "description", "license_expression")
+) -> list[str]:
+    """Return what a package index would refuse in the metadata, or show as empty."""
+    from packaging.metadata import Metadata  # a part of the build tool
+
+    try:
+        metadata = Metadata.from_email(text)
+    except ExceptionGroup as group:
+        return [f"METADATA: {error}" for error in group.exceptions]
+    errors = [f"METADATA: there is no {name}" for name in wanted if not getattr(metadata, name)]
+    if metadata.description_content_type != "text/markdown":
+        errors.append(f"METADATA: the description is {metadata.description_content_type}, not text/markdown")
+    return errors
+
+
+def list_sdist_errors(sdist: Path) -> list[str]:
+    """Return which files of the package, the docs or the tests an sdist lacks, and what it must not have."""
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {f"src/{name}" for name in list_package_files()} | NEEDED_IN_SDIST
+    missing = [f"{sdist.name}: `{name}` is missing" for name in sorted(wanted - names)]
+    strange = [name for name in sorted(names) if re.search(r"\.pyc$|^(\.venv|build|dist|runs)/", name)]
+    return missing + [f"{sdist.name}: `{name}` does not belong there" for name in strange]
+
+
+def build(folder: Path = ROOT / "dist") -> list[str]:
+    """Build wheel and sdist into an empty folder, and return what is wrong with them."""
+    shutil.rmtree(folder, ignore_errors=True)
+    wheel, sdist = build_package(folder, "wheel", "sdist")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = archive.read(next(name for name in names if name.endswith(".dist-info/METADATA")))
+    missing = sorted(list_package_files() - set(names))
+    return [
+        *list_wheel_errors(wheel),
+        *(f"{wheel.name}: `{name}` is missing" for name in missing),
+        *list_metadata_errors(metadata),
+        *list_sdist_errors(sdist),
+    ]
 
 
 def make_sbom(parts: Sequence[Part], version: str) -> dict[str, object]:
@@ -203,12 +267,12 @@ def list_parts() -> list[Part]:
 def main() -> int:
     """Do what the command line says; 1 when something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=["check", "audit", "sbom"])
+    parser.add_argument("what", choices=["check", "build", "audit", "sbom"])
     what = parser.parse_args().what
     if what == "sbom":
         print(json.dumps(make_sbom(read_lock(LOCKS[0]), read_version()), indent=2))
         return 0
-    found = check() if what == "check" else audit(list_parts())
+    found = audit(list_parts()) if what == "audit" else {"check": check, "build": build}[what]()
     if found is None:
         print(
             "audit: the database of known weaknesses cannot be reached; nothing was looked up",
@@ -217,7 +281,12 @@ def main() -> int:
         return 0
     for one in found:
         print(one, file=sys.stderr)
-    if not found:
+    if what == "build":
+        sizes = [
+            f"{file.name} {file.stat().st_size // 1000:,} kB" for file in sorted((ROOT / "dist").iterdir())
+        ]
+        print(f"build: {', '.join(sizes)}")
+    elif not found:
         print(f"{what}: nothing found, {len(list_parts())} locked packages")
     return 1 if found else 0
 

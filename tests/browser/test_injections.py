@@ -18,7 +18,7 @@ from .stage import Stage
 
 ROWS = list(list_hostile_rows(0))
 PARTS = {
-    "id": "h1",
+    "id": ".pane h2",
     "question": ".station:has(.choices) > .text",
     "options": ".choices .option",
     "completion": ".completion",
@@ -92,7 +92,7 @@ def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) 
     assert stage.list_foreign_markup() == []
     stage.photograph("contents")
     routes = [f"#/run/r0/{number}" for number in range(len(INJECTIONS))]
-    seen = stage.walk(routes, {"task": "h1", "model": "dl.facts div:first-child dd"})
+    seen = stage.walk(routes, {"task": "h1", "model": ".subtitle bdi:first-child"})
     shown = [make_visible(one) for one in INJECTIONS]
     assert seen == [{"task": [one], "model": [one], "foreign": []} for one in shown]
     turned = next(number for number, one in enumerate(INJECTIONS) if "\u202e" in one)

@@ -19,6 +19,11 @@ DESCRIBE_FOCUS = """() => {
     return [one.id || one.name || one.className || one.tagName, isRinged];
 }"""
 
+# Keys that are pressed before the page shows what the first of them asks for.
+PRESS_FAST = """keys => {
+    for (const key of keys) document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+}"""
+
 
 @pytest.fixture
 def stage(report: str, open_stage: OpenStage) -> Stage:
@@ -74,11 +79,11 @@ def test_a_sample_is_found_opened_and_left_without_a_mouse(stage: Stage) -> None
     press("ArrowDown")
     expect_focus(stage, "000041")
     press("Enter")
-    expect(stage.find("h1")).to_have_text("000041")
+    expect(stage.find(".pane h2")).to_have_text("000041")
     press("j")
-    expect(stage.find("h1")).to_have_text("000055")
+    expect(stage.find(".pane h2")).to_have_text("000055")
     press("ArrowLeft")
-    expect(stage.find("h1")).to_have_text("000041")
+    expect(stage.find(".pane h2")).to_have_text("000041")
     press("Escape")
     expect(stage.find(".tally")).to_have_text("5 of 125 samples")
     expect(stage.find("tr.is-active")).to_contain_text("000041")
@@ -110,3 +115,90 @@ def test_what_changes_is_announced(stage: Stage) -> None:
     stage.choose("Wrong")
     live = stage.page.locator("[role=status], [aria-live]").filter(has_text="15 of 125 samples")
     expect(live).to_have_count(1)
+
+
+def test_the_table_shows_what_was_said_and_what_decided(stage: Stage) -> None:
+    """A line has the verdict, truth and choice read, the completion with the deciding part, the question."""
+    stage.turn(SEARCH)
+    row = stage.find("tr[data-index='2']")
+    expect(row.locator(".col-verdict")).to_have_text("✗wrong")
+    expect(row.locator(".col-pair")).to_have_text("D → A")
+    expect(row.locator(".col-said")).to_have_text("A. Melbourne")
+    expect(row.locator(".col-said mark")).to_have_text("A")
+    expect(row.locator(".col-head")).to_contain_text("What is the capital of Australia?")
+
+
+def test_a_sample_opens_beside_the_table(report: str, open_stage: OpenStage) -> None:
+    """On a wide screen both are in sight; on a phone the sample covers the table until it is closed."""
+    for width, is_beside in ((1440, True), (390, False)):
+        stage = open_stage(report, width=width, offline=True)
+        stage.go(SEARCH)
+        stage.find("tr[data-index='2'] a").click()
+        expect(stage.find(".pane h2")).to_have_text("000003")
+        expect(stage.find(".list")).to_be_visible(visible=is_beside)
+        stage.page.evaluate(PRESS_FAST, "jjjkk")
+        expect(stage.find(".pane h2")).to_have_text("000004")
+        stage.photograph(f"pane-{width}")
+        stage.page.keyboard.press("Escape")
+        expect(stage.find(".pane")).not_to_be_visible()
+        expect(stage.find("tr.is-active")).to_contain_text("000004")
+        expect_focus(stage, "000004")
+
+
+def test_filters_and_the_open_sample_are_in_the_address(stage: Stage) -> None:
+    """A reload, and a link that is sent, show the same rows and the same sample in them; Back closes it."""
+    stage.turn(SEARCH)
+    stage.choose("Wrong")
+    stage.find("tr[data-index='1'] a").click()
+    expect(stage.find(".pane")).to_contain_text("2 of 15 samples in this selection")
+    name = stage.find(".pane h2").inner_text()
+    stage.page.reload()
+    stage.settle()
+    expect(stage.find(".pane h2")).to_have_text(name)
+    expect(stage.find(".pane")).to_contain_text("2 of 15 samples in this selection")
+    expect(stage.find(".tally")).to_have_text("15 of 125 samples")
+    stage.page.keyboard.press("j")
+    expect(stage.find(".pane")).to_contain_text("3 of 15")
+    stage.page.keyboard.press("k")
+    expect(stage.find(".pane h2")).to_have_text(name)
+    stage.page.go_back()
+    expect(stage.find(".pane")).not_to_be_visible()
+    expect(stage.find(".tally")).to_have_text("15 of 125 samples")
+
+
+def test_another_filter_shows_the_first_sample_of_it(stage: Stage) -> None:
+    """The open sample gives way; where nothing matches, nothing is open."""
+    stage.turn(f"{SEARCH}?show=wrong")
+    stage.find("tr[data-index='1'] a").click()
+    expect(stage.find(".pane")).to_contain_text("2 of 15")
+    stage.choose("INVALID")
+    expect(stage.find(".pane")).to_contain_text("1 of 22 samples in this selection")
+    expect(stage.find(".pane h2")).to_have_text("000005")
+    stage.page.get_by_label("Search").fill("no such words")
+    expect(stage.find(".tally")).to_have_text("No sample matches; there are 125.")
+    expect(stage.find(".pane")).not_to_be_visible()
+
+
+def test_a_sample_outside_the_selection_says_so(stage: Stage) -> None:
+    """A link to it shows it all the same, and the next one is the first of the selection."""
+    stage.turn("#/run/r0/0/sample/000001?show=wrong")
+    expect(stage.find(".pane")).to_contain_text("not in this selection")
+    stage.page.keyboard.press("j")
+    expect(stage.find(".pane")).to_contain_text("1 of 15")
+
+
+def test_columns_are_chosen_and_kept(stage: Stage) -> None:
+    """Category is a column when it is chosen, also when the page is opened again."""
+    stage.turn(SEARCH)
+    expect(stage.find("td.col-category").first).not_to_be_visible()
+    stage.page.get_by_text("Columns", exact=True).click()
+    stage.find(".menu").get_by_role("checkbox", name="category").check()
+    stage.find(".menu").get_by_role("checkbox", name="question").uncheck()
+    stage.photograph("columns")
+    stage.page.keyboard.press("Escape")
+    expect(stage.find(".menu > div")).not_to_be_visible()
+    expect(stage.find("h1")).to_have_text("Samples")
+    stage.page.reload()
+    stage.settle()
+    expect(stage.find("td.col-category").first).to_be_visible()
+    expect(stage.find("td.col-head").first).not_to_be_visible()

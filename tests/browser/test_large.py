@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from .conftest import OpenStage, write_report
 from .material import Call, make_large_run
 
 NUM_SAMPLES = 14_042
 MOST_AROUND = 2_000_000  # bytes of everything that is not of the run
+MOST_ASKED = 100  # rows of one request
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +25,13 @@ def large(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
     run = make_large_run(folder, call, NUM_SAMPLES)
     write_report(call, folder / "large.html", run)
     return folder / "large.html"
+
+
+def list_asked(requests: list[str]) -> list[tuple[int, int]]:
+    """Return where each request for rows begins, and how many it asks for."""
+    addresses = [urlsplit(one) for one in requests]
+    asked = [parse_qs(one.query) for one in addresses if one.path.endswith("/rows")]
+    return [(int(one["offset"][0]), int(one["limit"][0])) for one in asked]
 
 
 def measure_around(page: bytes) -> int:
@@ -47,5 +58,50 @@ def test_fourteen_thousand_samples_stay_fluid(large: Path, open_stage: OpenStage
     stage.page.get_by_label("Search").fill("question 14000:")
     expect(totals).to_have_text("1 of 14,042 samples")
     stage.find("tr[data-index='0'] a").click()
-    expect(stage.find("h1")).to_have_text("014001")
+    expect(stage.find(".pane h2")).to_have_text("014001")
     stage.photograph("sample")
+
+
+def test_a_large_run_is_shown_before_its_audit_is_made(
+    large: Path, view: Callable[[Path], str], open_stage: OpenStage
+) -> None:
+    """What the run itself counted stands there at once; what the audit finds takes its place later."""
+    address = view(large.parent / "runs")
+    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    held: list[Route] = []
+    stage.page.route(re.compile(r"/api/runs/r\w+$"), lambda route: held.append(route))  # noqa: PLW0108 - no builtin
+    stage.go()
+    stage.find("table.runs tbody th a").click()
+    findings = stage.find(".findings")
+    expect(findings).to_contain_text("Read again are 1,000 of 14,042 completions")
+    stage.page.evaluate("scrollTo(0, 300)")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(findings).not_to_contain_text("Read again are")
+    assert stage.page.evaluate("scrollY") == 300
+
+
+def test_the_viewer_reads_the_rows_in_sight_alone(
+    large: Path, view: Callable[[Path], str], open_stage: OpenStage
+) -> None:
+    """Opening, the last row, a filter, a search and an open sample ask for a page of rows each."""
+    address = view(large.parent / "runs")
+    stage = open_stage(address, own=(address.partition("?")[0], "about:", "data:"))
+    stage.go()
+    stage.find("table.runs tbody th a").click()
+    stage.page.locator("main .headline").wait_for()
+    stage.turn(stage.page.evaluate("location.hash") + "/samples")
+    stage.page.keyboard.press("j")
+    stage.page.keyboard.press("End")
+    expect(stage.page.locator(":focus")).to_have_text("014042")
+    stage.choose("Wrong")
+    expect(stage.find(".tally")).to_contain_text(" of 14,042 samples")
+    stage.choose("All")
+    stage.page.get_by_label("Search").fill("question 14000:")
+    expect(stage.find(".tally")).to_have_text("1 of 14,042 samples")
+    stage.find("tr[data-index='0'] a").click()
+    expect(stage.find(".pane h2")).to_have_text("014001")
+    asked = list_asked(stage.watch.requests)
+    assert max(limit for _, limit in asked) <= MOST_ASKED
+    assert max(offset for offset, _ in asked) == NUM_SAMPLES // MOST_ASKED * MOST_ASKED
+    assert sum(limit for _, limit in asked) <= 10 * MOST_ASKED

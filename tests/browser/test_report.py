@@ -29,11 +29,11 @@ def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None
     """Task, model, number with interval against chance, counts and a finding are in sight at once."""
     seen = {
         "h1": "Multiple choice questions",
-        ".facts": "builtin/simulated?accuracy=0.8&style=mixed&seed=0",
-        ".headline .value": "70.40\u00a0%",
-        ".headline .reach-text": "[61.89, 77.70]",
-        ".headline table": "25.00\u00a0%",
-        ".headline .lead": "45.40 points above the chance level of 25.00 %",
+        ".subtitle": "builtin/simulated?accuracy=0.8&style=mixed&seed=0",
+        ".headline .value": "70\u00a0%",
+        ".headline .reach-text": "[62, 78]",
+        ".headline table": "25\u00a0%",
+        ".headline .lead": "88 of 125 right, 45 points above chance",
         ".counts tfoot": "125",
         ".findings li:first-child .sentence": "70.4 % by the first character; 79.2 % by the answers that",
     }
@@ -44,11 +44,11 @@ def test_the_first_screen_answers_what_a_reader_asks_first(stage: Stage) -> None
 
 
 def test_the_counts_add_up(stage: Stage) -> None:
-    """VALID, INVALID, FAILED and ERROR stand in a table whose foot is their sum."""
+    """Right, wrong, INVALID and not scored stand in a table whose foot is their sum."""
     cells = stage.find(".counts tr").evaluate_all(
         "rows => rows.map(row => row.querySelector('td')?.textContent)"
     )
-    assert [cell for cell in cells if cell] == ["103", "22", "0", "0", "125"]
+    assert [cell for cell in cells if cell] == ["88", "15", "22", "0", "125"]
 
 
 def test_a_figure_leads_to_its_samples(stage: Stage) -> None:
@@ -125,7 +125,7 @@ def test_one_sample_is_shown_with_its_whole_way(stage: Stage) -> None:
     stage.turn(SAMPLES)
     stage.find("tr[data-index='2']").click()
     stage.settle()
-    expect(stage.find("h1")).to_have_text("000003")
+    expect(stage.find(".pane h2")).to_have_text("000003")
     expect(stage.find(".decision")).to_contain_text("wrong")
     expect(stage.find(".choices .is-truth")).to_contain_text("Canberra")
     expect(stage.find(".choices .is-predicted")).to_contain_text("Melbourne")
@@ -151,21 +151,21 @@ def test_going_on_stays_within_the_selection(stage: Stage) -> None:
     """Next and previous walk through what was filtered, and the way back leads there."""
     stage.turn(f"{SAMPLES}?show=invalid&category=biology")
     stage.find("tr[data-index='0'] a").click()
-    expect(stage.find("nav")).to_contain_text("1 of 7 samples in this selection")
-    stage.page.get_by_role("link", name="Next").click()
-    expect(stage.find("h1")).to_have_text("000018")
-    stage.page.get_by_role("link", name="Previous").click()
-    expect(stage.find("h1")).to_have_text("000005")
-    stage.page.get_by_role("link", name="Back to these samples").click()
+    expect(stage.find(".pane")).to_contain_text("1 of 7 samples in this selection")
+    stage.page.get_by_role("button", name="Next").click()
+    expect(stage.find(".pane h2")).to_have_text("000018")
+    stage.page.get_by_role("button", name="Previous").click()
+    expect(stage.find(".pane h2")).to_have_text("000005")
+    stage.page.get_by_role("button", name="Close").click()
     expect(stage.find(".tally")).to_have_text("7 of 125 samples")
     stage.page.go_back()
-    expect(stage.find("h1")).to_have_text("000005")
+    expect(stage.find(".pane h2")).to_have_text("000005")
 
 
 def test_a_deep_link_opens_its_sample(stage: Stage) -> None:
     """The address of a sample is enough, in a page that was never open before."""
     stage.go("#/run/r0/0/sample/000077")
-    expect(stage.find("h1")).to_have_text("000077")
+    expect(stage.find(".pane h2")).to_have_text("000077")
     expect(stage.page).to_have_title(re.compile("000077"))
 
 
@@ -191,7 +191,7 @@ def test_the_whole_page_prints(stage: Stage) -> None:
     for selector in ("header.site .tools", "a.skip"):
         expect(stage.page.locator(selector)).not_to_be_visible()
     stage.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert stage.find("details:not([open])").count() == 0
+    assert stage.find("details:not([open], .copy)").count() == 0
     stage.photograph("print", whole=True)
     stage.page.evaluate("dispatchEvent(new Event('afterprint'))")
     stage.page.emulate_media(media="screen")
@@ -207,7 +207,7 @@ def test_the_colours_follow_the_system_until_one_chooses(report: str, open_stage
     )
     assert stage.page.evaluate(ground) is True
     stage.photograph("dark", whole=True)
-    stage.page.get_by_label("Colours").select_option("light")
+    stage.page.get_by_label("Theme").select_option("light")
     assert stage.page.evaluate(ground) is False
 
 
@@ -272,9 +272,9 @@ def test_completions_of_trials_are_not_called_samples(
     stage.go()
     expect(stage.find(".counts tfoot")).to_contain_text("30")
     expect(stage.find(".counts")).to_contain_text("A sample counts as the worst of its completions.")
-    letters = stage.find(".panel", has_text="Letters, true against predicted")
-    expect(letters).to_contain_text("Of the completions with this truth, which letter was read.")
-    own = stage.find(".panel", has_text="Under each reading rule").locator("tbody tr").first
+    letters = stage.find(".panel", has_text="Confusion matrix")
+    expect(letters).to_contain_text("Which letter was read, of the completions with each truth.")
+    own = stage.find(".panel", has_text="By extraction rule").locator("tbody tr").first
     expect(own).to_contain_text("first_character")
     expect(own).to_contain_text(str(stage.find(".headline .value").text_content()))
     reach = str(stage.find(".headline .reach-text").text_content()).removesuffix("95 % interval")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -72,8 +73,8 @@ def test_the_list_has_every_run_with_its_number(stage: Stage) -> None:
     """Name, status, model, number with interval; no line joins the numbers of different models."""
     row = stage.find("table.runs tbody tr", has_text="first")
     expect(row).to_contain_text("complete")
-    expect(row).to_contain_text("70.40\u00a0%")
-    expect(row).to_contain_text("[61.89, 77.70]")
+    expect(row).to_contain_text("70\u00a0%")
+    expect(row).to_contain_text("[62, 78]")
     expect(stage.find("table.runs tbody tr")).to_have_count(3)
     expect(stage.find(".trends")).to_be_hidden()
     stage.photograph("runs")
@@ -91,7 +92,7 @@ def test_a_line_over_time_is_of_one_task_model_and_dataset(
         carry_out(call, *words)
     stage = open_viewer(view(tmp_path / "runs"), open_stage)
     expect(stage.find(".trends svg.sparkline")).to_have_count(2)
-    for of, share in (("125", "70.40\u00a0%"), ("40", "65.00\u00a0%")):
+    for of, share in (("125", "70\u00a0%"), ("40", "65\u00a0%")):
         line = stage.find(".trends tbody tr", has_text=share)
         expect(line, f"of {of} samples").to_have_count(1)
         expect(line).to_contain_text("accuracy=0.8")
@@ -126,10 +127,10 @@ def test_filters_and_drill_down_ask_the_server(stage: Stage) -> None:
     stage.page.get_by_label("Search").fill("oxygen")
     expect(stage.find(".tally")).to_have_text("1 of 125 samples")
     stage.find("tr[data-index='0'] a").click()
-    expect(stage.find("h1")).to_have_text("000005")
+    expect(stage.find(".pane h2")).to_have_text("000005")
     expect(stage.find(".decision")).to_contain_text("SEVERAL_CHOICES")
     stage.photograph("sample", whole=True)
-    stage.page.get_by_role("link", name="Back to these samples").click()
+    stage.page.get_by_role("button", name="Close").click()
     expect(stage.find(".tally")).to_have_text("1 of 125 samples")
 
 
@@ -150,13 +151,13 @@ def test_the_server_and_the_report_find_the_same_rows(
 
 
 def test_ticked_runs_are_compared(stage: Stage) -> None:
-    """Two ticks and a press show the difference with its interval, and flips side by side."""
+    """Two ticks and a press show the verdict, the difference with its interval, and the changed samples."""
     for name in ("first", "second"):
         stage.page.get_by_role("checkbox", name=f"Compare {name}").check()
     stage.photograph("ticked")
     stage.page.get_by_role("link", name="Compare 2 runs").click()
-    expect(stage.find("h1")).to_contain_text("against")
-    expect(stage.find("main, .compared").first).to_contain_text("16.00 points")
+    expect(stage.find("h1")).to_have_text(re.compile("(worse than first|better than second)$"))
+    expect(stage.find(".headline .value")).to_have_text(re.compile("[+\u2212]16 points"))
     expect(stage.find(".flips tr[data-index]").first).to_be_visible()
     stage.photograph("comparison", whole=True)
     stage.page.go_back()
@@ -170,7 +171,7 @@ def test_a_deep_link_opens_its_sample(
     route = open_run(stage, "second")
     other = open_stage(view(plain_runs), own=stage.watch.own)
     other.go(f"{route}/sample/000077")
-    expect(other.find("h1")).to_have_text("000077")
+    expect(other.find(".pane h2")).to_have_text("000077")
     other.go(f"{route}/sample/999999")
     expect(other.find("[role=alert]")).to_contain_text("no sample with this id")
 
@@ -179,7 +180,7 @@ def test_the_list_works_by_keyboard(stage: Stage) -> None:
     """The keys j and k move, x ticks, c compares, Enter opens."""
     for key in ("j", "x", "j", "x", "c"):
         stage.page.keyboard.press(key)
-    expect(stage.find("h1")).to_contain_text("against")
+    expect(stage.find(".compared .means tr")).to_have_count(2)
     stage.page.keyboard.press("Escape")
     expect(stage.find("table.runs")).to_be_visible()
     stage.page.keyboard.press("j")
@@ -234,7 +235,7 @@ def test_a_run_under_way_shows_how_far_it_is(
     ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
-        expect(row).to_contain_text("under way")
+        expect(row).to_contain_text("running")
         expect(row).to_contain_text(re.compile(r"\b[1-9]\d? of 60"))
         stage.photograph("under-way")
         slow_project.may_go_on.set()
@@ -287,3 +288,38 @@ def test_a_page_of_another_site_learns_nothing(plain_runs: Path, view: View, ope
     assert [text or None for text in got] == [None] * 5
     stage.page.close()  # what its console says of this has come by then
     stage.watch.problems.clear()
+
+
+THOUGHT = "First I look at each of them. " * 10
+LONG_COMPLETION = (
+    f"<think>{THOUGHT}The answer is (C).</think>\n"
+    "The answer is (B). Wait, that is wrong: the year does not fit.\n\nThe answer is (A)."
+)
+
+
+def test_a_long_completion_shows_every_answer_it_states(
+    tmp_path: Path, call: Call, view: View, open_stage: OpenStage
+) -> None:
+    """The deciding one is marked strongly, the others dotted; the thought is folded, nothing in it marked."""
+    row = {
+        "question": "Which?",
+        "options": ["one", "two", "three"],
+        "answer": "A",
+        "completion": LONG_COMPLETION,
+    }
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    carry_out(call, "score", tmp_path / "rows.jsonl", "--out", tmp_path / "runs" / "long")
+    stage = open_viewer(view(tmp_path / "runs"), open_stage)
+    stage.turn(f"{open_run(stage, 'long')}/samples")
+    expect(stage.find("td.col-said")).to_have_text("… the year does not fit. The answer is (A).")
+    stage.find("tr[data-index='0'] a").click()
+    expect(stage.find(".completion mark:not(.is-other)")).to_have_text("answer is (A)")
+    expect(stage.find(".completion mark.is-other")).to_have_text("answer is (B)")
+    thought = stage.find(".completion .thought")
+    expect(thought.locator("summary")).to_have_text(
+        f"Thinking, {len(LONG_COMPLETION.partition('The answer is (B)')[0])} characters"
+    )
+    expect(thought.locator(".text")).not_to_be_visible()
+    thought.locator("summary").click()
+    expect(thought.locator(".text")).to_contain_text("The answer is (C).")
+    stage.photograph("long")

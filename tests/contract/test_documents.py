@@ -25,6 +25,7 @@ NOT_RUN = {
     r"--ray-address|^ray start|RAY_AUTH": "needs a cluster: tests/faults/test_ray_live.py starts one",
     r"--engine ray": "starts a cluster: tests/unit/engines/test_ray_engine.py gives this option",
     r"^ssh ": "needs another machine",
+    r"^docker ": "needs a daemon: tests/contract/test_docker.py runs the lines of the Dockerfile",
     r"^sbatch |^kubectl ": "needs a cluster: test_cluster_examples.py runs what the examples call",
     r"^from (inspect_ai|lighteval)": "needs that tool: tests/unit/adapters/test_in_tools.py runs it there",
     r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
@@ -108,6 +109,28 @@ def test_what_is_not_run_is_still_there() -> None:
     """A reason without a command is out of date."""
     texts = [text for block in BLOCKS for text in (block.source, *(one.text for one in block.commands))]
     assert [one for one in NOT_RUN if not any(re.search(one, text) for text in texts)] == []
+
+
+#: Examples that are no project, and the tests that run them.
+OTHER_EXAMPLES = {
+    "ci": "tests/contract/documents.py",
+    "kubernetes": "tests/contract/test_cluster_examples.py",
+    "notebook": "tests/golden/test_notebook.py",
+    "slurm": "tests/contract/test_cluster_examples.py",
+}
+
+
+def test_every_example_is_run() -> None:
+    """Each folder has a command in the table of the examples, which is run here, or a test of its own."""
+    commands = [one.text for block in BLOCKS if block.page == "examples/README.md" for one in block.commands]
+    named = {name for text in commands for name in re.findall(r"^answerkey run examples/(\w+)", text)}
+    folders = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
+    assert folders == named | OTHER_EXAMPLES.keys()
+    assert not any(is_not_run(text) for text in commands)
+    lost = [
+        name for name, file in OTHER_EXAMPLES.items() if f'"{name}"' not in (ROOT / file).read_text("utf-8")
+    ]
+    assert lost == []
 
 
 def test_commands_stand_in_blocks_that_say_so() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -14,7 +13,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from .scripts import load_script
+
 HASH = "a" * 64
 #: Refuses every connection and every process from now on, then does what it is told.
 QUIET = r"""
@@ -38,18 +38,7 @@ for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
 SCORE = "from answerkey.cli import main\nsys.exit(main(['demo', '--quiet']))\n"
 
 
-def load_script() -> Any:  # noqa: ANN401 - a script is no module of ours
-    """Return the script as a module."""
-    found = importlib.util.spec_from_file_location("supply", ROOT / "scripts" / "supply.py")
-    if found is None or found.loader is None:
-        raise RuntimeError("the script is there")
-    module = importlib.util.module_from_spec(found)
-    sys.modules["supply"] = module
-    found.loader.exec_module(module)
-    return module
-
-
-SUPPLY = load_script()
+SUPPLY = load_script("supply")
 
 
 def test_the_locks_and_the_wheel_are_in_order() -> None:

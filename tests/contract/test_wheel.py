@@ -1,17 +1,48 @@
-"""The built wheel works by itself: where it is installed there is nothing else."""
+"""The built wheel works by itself, where nothing else is installed; the sdist has all that it needs."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tarfile
 import zipfile
+from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
-from hatchling.build import build_wheel
+from hatchling.build import build_sdist, build_wheel
+from ruamel.yaml import YAML
 
-ROOT = Path(__file__).parents[2]
+from .fresh import INSTALLS, Fresh
+from .scripts import ROOT, load_script
+
+SUPPLY = load_script("supply")
+#: The keys of the Citation File Format, version 1.2.0.
+CITATION_KEYS = {
+    *(
+        "abstract",
+        "authors",
+        "cff-version",
+        "commit",
+        "contact",
+        "date-released",
+        "doi",
+        "identifiers",
+        "keywords",
+    ),
+    *(
+        "license",
+        "license-url",
+        "message",
+        "preferred-citation",
+        "references",
+        "repository",
+        "repository-artifact",
+    ),
+    *("repository-code", "title", "type", "url", "version"),
+}
 PACKAGE = ROOT / "src" / "answerkey"
 
 
@@ -23,7 +54,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(ROOT)
         name = build_wheel(str(folder))
     with zipfile.ZipFile(folder / name) as archive:
-        archive.extractall(folder / "unpacked")
+        archive.extractall(folder / "unpacked")  # noqa: S202  # our own archive
     return folder / "unpacked"
 
 
@@ -70,3 +101,108 @@ def test_it_declares_its_commands_and_extras(wheel: Path) -> None:
         if line.startswith("Provides-Extra")
     }
     assert {"hub", "prices", "testing"} <= extras
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder into which `make build` writes, in which it finds nothing wrong."""
+    folder = tmp_path_factory.mktemp("built") / "dist"
+    assert SUPPLY.build(folder) == []
+    return folder
+
+
+def test_an_installed_wheel_runs_the_demo(dist: Path, tmp_path: Path) -> None:
+    """In a fresh environment, with the command that pip makes; the long series installs all packages."""
+    fresh = Fresh.make(tmp_path)
+    (wheel,) = dist.glob("*.whl")
+    packages = f"pip install --require-hashes -r {ROOT / 'requirements' / 'run.lock'} && " if INSTALLS else ""
+    done = fresh.run(f"{packages}pip install --no-index --no-deps {wheel} && answerkey demo", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "MCQA Accuracy" in done.stdout
+    report = fresh.run("answerkey report answerkey-demo/runs/demo-1 -o report.html", tmp_path)
+    assert report.returncode == 0, report.stderr
+    where = fresh.run("python -c 'import answerkey; print(answerkey.__file__)'", tmp_path)
+    assert Path(where.stdout.strip()).is_relative_to(tmp_path)
+
+
+def test_a_wheel_from_the_sdist_is_the_same(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever builds from the sdist gets the files and the metadata of our wheel, byte for byte."""
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path / sdist.name.removesuffix(".tar.gz"))
+    name = build_wheel(str(tmp_path))
+    with zipfile.ZipFile(tmp_path / name) as again, zipfile.ZipFile(dist / name) as first:
+        assert sorted(again.namelist()) == sorted(first.namelist())
+        assert [one for one in first.namelist() if again.read(one) != first.read(one)] == []
+
+
+def test_the_sdist_is_built_by_the_standard_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `python -m build` calls gives a complete sdist as well."""
+    monkeypatch.chdir(ROOT)
+    assert SUPPLY.list_sdist_errors(tmp_path / build_sdist(str(tmp_path))) == []
+
+
+def test_what_is_missing_in_an_sdist_is_told(tmp_path: Path) -> None:
+    """Each missing file, and each that does not belong there, is named."""
+    sdist = tmp_path / "answerkey-1.tar.gz"
+    with tarfile.open(sdist, "w:gz") as archive:
+        for name in ("PKG-INFO", "build/x.txt"):
+            (tmp_path / "x").write_text("")
+            archive.add(tmp_path / "x", f"answerkey-1/{name}")
+    errors = SUPPLY.list_sdist_errors(sdist)
+    assert "answerkey-1.tar.gz: `LICENSE` is missing" in errors
+    assert "answerkey-1.tar.gz: `src/answerkey/reports/web/page.css` is missing" in errors
+    assert "answerkey-1.tar.gz: `src/answerkey/spec/quickstart/task.yaml` is missing" in errors
+    assert errors[-1] == "answerkey-1.tar.gz: `build/x.txt` does not belong there"
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("License-Expression: Apache-2.0", "License-Expression: Apache 2"), "Apache 2"),
+        (("Metadata-Version: ", "Metadata-Version: 9"), "METADATA: "),
+        (("Summary: ", "Homepage: "), "'homepage'"),
+        (("Description-Content-Type: text/markdown", "Description-Content-Type: text/plain"), "text/plain"),
+    ],
+)
+def test_metadata_that_an_index_refuses_is_told(wheel: Path, change: tuple[str, str], error: str) -> None:
+    """A licence that is none, fields that do not exist, a description that would be shown as plain text."""
+    (told,) = wheel.glob("answerkey-*.dist-info")
+    text = (told / "METADATA").read_text(encoding="utf-8")
+    assert SUPPLY.list_metadata_errors(text.encode()) == []
+    assert change[0] in text
+    errors = SUPPLY.list_metadata_errors(text.replace(*change, 1).encode())
+    assert error in "\n".join(errors)
+
+
+def test_version_and_licence_are_the_same_everywhere(wheel: Path) -> None:
+    """Package, citation, changelog and licence file name one version and one licence."""
+    (told,) = wheel.glob("answerkey-*.dist-info")
+    metadata = BytesParser().parsebytes((told / "METADATA").read_bytes())
+    citation = YAML(typ="safe").load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert metadata["Version"] == citation["version"] == SUPPLY.read_version()
+    assert metadata["License-Expression"] == citation["license"]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## (\S+)(?: \((.+)\))?$", changes, re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == metadata["Version"]
+    released = citation.get("date-released")
+    assert newest[2] == ("unreleased" if released is None else str(released))
+
+
+def test_the_citation_is_valid() -> None:
+    """It has what the Citation File Format 1.2.0 requires, and no key or type that it does not know."""
+    citation = YAML(typ="safe").load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"authors", "cff-version", "message", "title"} <= citation.keys()
+    assert citation.keys() <= CITATION_KEYS
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["type"] in {"software", "dataset"}
+    assert all(
+        one.keys() <= {"name", "website", "orcid", "email"} and one["name"] for one in citation["authors"]
+    )
+    assert all(
+        isinstance(one, str) for one in [*citation["keywords"], citation["title"], citation["message"]]
+    )

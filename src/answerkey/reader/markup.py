@@ -73,6 +73,19 @@ def find_parts(text: str) -> list[tuple[int, int]] | None:
     return None if in_thought and not parts else parts
 
 
+def find_thoughts(text: str) -> list[tuple[int, int]]:
+    """Return the passages that cannot state the answer, with the white space after them.
+
+    These are thoughts with their tokens, and turns of others.
+    """
+    found, end = [], 0
+    for begin, further in [*sorted(find_parts(text) or ()), (len(text), len(text))]:
+        if text[end:begin].strip():
+            found.append((end, further - len(text[begin:further].lstrip())))
+        end = max(end, further)
+    return found
+
+
 def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
     """Return the parts of each turn that are no thoughts, and whether the last thought is left open."""
     turns: list[list[tuple[int, int]]] = [[]]

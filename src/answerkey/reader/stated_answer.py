@@ -1584,6 +1584,26 @@ def read_stated_answer(text: str, choices: Sequence[str], options: Sequence[str]
     return reading or Reading(reason=NOTHING)
 
 
+def list_statements(
+    text: str, choices: Sequence[str], options: Sequence[str] | None = None
+) -> list[tuple[tuple[str, ...], tuple[int, int]]]:
+    """Return every answer that the text states, in the order of the text: the choices it names, and where.
+
+    `read_stated_answer` decides among these. What is said in thoughts is not among them.
+    """
+    labels, found = read_labels(tuple(choices)), set()
+    if options and ("<" in text or "\\" in text):
+        options = _simplify_options(tuple(options))
+    for begin, end in find_parts(text) or ():
+        units = split_units(simplify(text[begin:end]), labels)
+        scan = Scan(units, labels, read_texts(options, labels, units))
+        lines = split_lines(scan)
+        for one in gather(scan, lines, find_lists(scan, lines)).statements:
+            span = begin + units.start(one.begin), begin + units.end(one.end - 1)
+            found.add((span, one.choices))
+    return [(named, span) for span, named in sorted(found)]
+
+
 @lru_cache(maxsize=4096)
 def _simplify_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(simplify, options))

@@ -15,6 +15,7 @@ import random
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from html import escape
@@ -25,16 +26,17 @@ from typing import Any
 import polars as pl
 
 from answerkey._version import __version__
-from answerkey.comparison.compare import Comparison, PairComparison, TaskComparison, compare
+from answerkey.comparison.compare import Comparison, TaskComparison, compare
 from answerkey.engines import Spread, open_engine
-from answerkey.errors import AnswerkeyError
+from answerkey.errors import AnswerkeyError, RunError
 from answerkey.evaluate.pairs import AnyRun, is_same_run, name_runs
 from answerkey.exporters import to_json
-from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
+from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST, adjust_by_holm
+from answerkey.reports.leaderboard import Column, describe_leaderboard
 from answerkey.reports.overview import describe_overview
 from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
-from answerkey.runs import Run, load_run, name_answerer, write_whole
-from answerkey.text import clean_numbers, format_chance, format_number, make_visible
+from answerkey.runs import Run, TaskRun, load_run, name_answerer, write_whole
+from answerkey.text import clean_numbers, make_visible
 
 #: So many rows of a task are in a report, unless the caller says otherwise.
 MOST_EMBEDDED = 20_000
@@ -53,8 +55,8 @@ TOGETHER = 5 * BLOCK_SAMPLES
 WORKER_ROWS = 2_000
 #: The scripts in the order in which they run.
 SCRIPTS = (
-    *("core.js", "charts.js", "overview.js", "list.js", "samples.js", "sample.js", "compare.js"),
-    *("runs.js", "embedded.js", "server.js", "main.js"),
+    *("core.js", "charts.js", "copy.js", "overview.js", "list.js", "samples.js", "sample.js", "compare.js"),
+    *("leaderboard.js", "runs.js", "embedded.js", "server.js", "main.js"),
 )
 VIEWER_ONLY = frozenset({"runs.js", "server.js"})
 #: Columns of rows with few texts that come again and again: these are numbered.
@@ -62,6 +64,8 @@ CODED = ("category", "truth", "predicted", "status", "validity", "reason")
 
 #: So many flipped samples of a pair are listed, and fewer where there are many pairs.
 MOST_FLIPS, MOST_OF_ALL, FEWEST = 2_000, 20_000, 100
+#: How the notice of a comparison between datasets that differ in other columns ends.
+OTHER_DATASETS = "differ, though samples and truths are the same"
 TESTS = {
     EXACT_TEST: "McNemar's exact test",
     PAIRED_TEST: "paired t test over samples",
@@ -76,6 +80,8 @@ Plain = dict[str, Any]
 Progress = Callable[[str, int, int], None]
 #: Run id → task key → rows.
 Tables = Mapping[str, Mapping[str, SampleTable]]
+#: Which task of each run is compared, by the id of the run.
+Tasks = Mapping[str, TaskRun]
 #: Rows, column by column.
 Columns = dict[str, list[Any]]
 #: The positions of rows, and the sentence that says what is left out.
@@ -336,9 +342,8 @@ def describe_comparison(
     With `baseline`, the id of one of them, the others are each held against it.
     """
     labels = dict(zip(runs, label_runs(list(runs.values())), strict=True))
-    others = {name: run for name, run in runs.items() if name != baseline}
-    against = None if baseline is None else runs[baseline]
-    ordered = {**others, **({} if baseline is None else {baseline: runs[baseline]})}
+    ordered = {name: run for name, run in runs.items() if name != baseline}
+    ordered |= {} if baseline is None else {baseline: runs[baseline]}
 
     def rename(text: str) -> str:
         """Return a sentence with runs called as in the page, and not by the folders of this machine."""
@@ -348,20 +353,104 @@ def describe_comparison(
         return text
 
     try:
-        found = compare(*others.values(), baseline=against, common=common)
+        compared, notices, refused = *_compare_tasks(ordered, baseline, common=common), None
     except AnswerkeyError as error:
-        refused = f"{error.message} ({error.hint})" if error.hint else error.message
-        return {"tasks": [], "notices": [], "refused": rename(refused)}
+        compared, notices = [], []
+        refused = rename(f"{error.message} ({error.hint})" if error.hint else error.message)
+    comparisons = sum(len(task.pairs) for task, _ in compared)
+    alike = [notice for notice in notices if notice.endswith(OTHER_DATASETS)]
+    if len(alike) > 1:  # said once, not once for each pair
+        notices = [
+            f"the datasets of the runs {OTHER_DATASETS}",
+            *(one for one in notices if one not in alike),
+        ]
     described: Plain = clean_numbers(
         {
             "tasks": [
-                _describe_task(task, found, ordered, labels=labels, tables=tables) for task in found.tasks
+                _describe_task(task, comparisons, names, runs, labels=labels, tables=tables)
+                for task, names in compared
             ],
-            "notices": [rename(notice.message) for notice in found.notices],
-            "refused": None,
+            "notices": list(map(rename, notices)),
+            "refused": refused,
+            "leaderboard": None,
         }
     )
+    if len(runs) > 2 or refused:  # noqa: PLR2004 - a pair is compared, more are ranked
+        columns = _list_columns(runs, compared, is_ranked=baseline is None)
+        described["leaderboard"] = clean_numbers(describe_leaderboard(runs, labels, columns))
     return described
+
+
+def _compare_tasks(
+    runs: Mapping[str, Run], baseline: str | None, *, common: bool
+) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
+    """Return each compared task with the tasks of the runs that have it, by the ids of the runs, and notices.
+
+    Where not all runs have the same tasks, each task is compared between the runs that have it.
+    """
+    keys = dict.fromkeys(key for run in runs.values() for key in run.tasks)
+    against = None if baseline is None else runs[baseline]
+    others = {name: run for name, run in runs.items() if name != baseline}
+    try:
+        found = compare(*others.values(), baseline=against, common=common)
+        known = [(task, _find_tasks(task.key, runs)) for task in found.tasks]
+        if (
+            baseline is not None
+            or len(known) == len(keys)
+            or all(len(run.tasks) == 1 for run in runs.values())
+        ):
+            return known, [notice.message for notice in found.notices]
+    except AnswerkeyError:
+        if baseline is not None or len(keys) == 1:
+            raise
+    each, notices = [], []
+    problem: AnswerkeyError | None = None
+    for key in keys:
+        some = {name: run for name, run in runs.items() if key in run.tasks}
+        try:
+            found = compare(*some.values(), task=key, common=common) if len(some) > 1 else Comparison(())
+        except AnswerkeyError as error:
+            problem = error
+            notices.append(f"`{key}` is not compared: {error.message}")
+        else:
+            each += [(task, _find_tasks(key, some)) for task in found.tasks]
+            notices += [notice.message for notice in found.notices]
+    if not each:
+        raise problem or RunError(
+            "E508", "no two runs have a task in common", hint="compare runs of one task"
+        )
+    chances = [pair.difference.evidence.p for task, _ in each for pair in task.pairs]
+    adjusted = iter(adjust_by_holm(chances))
+    return [
+        (replace(task, pairs=tuple(replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs)), tasks)
+        for task, tasks in each
+    ], list(dict.fromkeys(notices))
+
+
+def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
+    """Return which task of each run is meant: the one of that name, or its only one."""
+    return {
+        name: run.tasks[key] if key in run.tasks else next(iter(run.tasks.values()))
+        for name, run in runs.items()
+    }
+
+
+def _list_columns(
+    runs: Mapping[str, Run], compared: Sequence[tuple[TaskComparison, Tasks]], *, is_ranked: bool
+) -> list[Column]:
+    """Return the tasks of the leaderboard: those that were compared, then all others."""
+    columns = []
+    for task, tasks in compared:
+        ids = {one.label: name for one, name in zip(task.runs, tasks, strict=True)}
+        pairs = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
+        columns.append(Column(task.key, tasks, pairs if is_ranked else None))
+    known = {(name, task.key) for column in columns for name, task in column.tasks.items()}
+    left = dict.fromkeys(key for name, run in runs.items() for key in run.tasks if (name, key) not in known)
+    columns += [
+        Column(key, {name: run.tasks[key] for name, run in runs.items() if key in run.tasks}, None)
+        for key in left
+    ]
+    return columns
 
 
 def list_compared(comparison: Plain | None, run: str, task: int) -> list[int]:
@@ -376,36 +465,34 @@ def list_compared(comparison: Plain | None, run: str, task: int) -> list[int]:
 
 def _describe_task(
     task: TaskComparison,
-    whole: Comparison,
+    comparisons: int,
+    tasks: Tasks,
     runs: Mapping[str, Run],
     *,
     labels: Mapping[str, str],
     tables: Tables,
 ) -> Plain:
-    """Return the comparison of one task; `runs` are in the order of the comparison."""
-    # Which task of a run was compared: the one of that name, or its only one.
-    keys = {name: task.key if task.key in run.tasks else next(iter(run.tasks)) for name, run in runs.items()}
-    ids = {one.label: name for one, name in zip(task.runs, runs, strict=True)}
+    """Return the comparison of one task; `tasks` are in the order of the comparison."""
+    ids = {one.label: name for one, name in zip(task.runs, tasks, strict=True)}
     shown = {one.label: labels[ids[one.label]] for one in task.runs}
     is_share = all(one.is_share for one in task.runs)
-    most = min(MOST_FLIPS, max(FEWEST, MOST_OF_ALL // len(whole.pairs)))
+    most = min(MOST_FLIPS, max(FEWEST, MOST_OF_ALL // comparisons))
     flips = []
     for pair in task.pairs:  # as many of one side as of the other where there are too many
         first = pair.first_only[: max(most // 2, most - len(pair.second_only))]
         second = pair.second_only[: most - len(first)]
         flips.append([(name, "first") for name in first] + [(name, "second") for name in second])
     flipped = [name for pair in flips for name, _ in pair]
-    positions = {name: tables[name][key].locate(flipped) for name, key in keys.items()}
+    positions = {name: tables[name][one.key].locate(flipped) for name, one in tasks.items()}
     described = []
     for one in task.runs:
         name = ids[one.label]
-        key, tasks = keys[name], runs[name].tasks
         described.append(
             {
                 "id": name,
-                "task": list(tasks).index(key),
+                "task": list(runs[name].tasks).index(tasks[name].key),
                 "label": labels[name],
-                "model": name_answerer(tasks[key].manifest, with_folder=False),
+                "model": name_answerer(tasks[name].manifest, with_folder=False),
                 "mean": one.mean,
                 "n": one.n,
             }
@@ -430,7 +517,6 @@ def _describe_task(
                 "first_only": len(pair.first_only),
                 "second_only": len(pair.second_only),
                 "left_out": left_out,
-                "sentence": _say_pair(pair, shown, len(whole.pairs), is_share=is_share),
                 "categories": [
                     {
                         "label": category,
@@ -451,26 +537,6 @@ def _describe_task(
                 "flips_total": len(pair.first_only) + len(pair.second_only),
             }
         )
-    about = {"key": task.key, "samples": task.samples}
+    title = next(iter(tasks.values())).manifest.get("display_name")
+    about = {"key": task.key, "name": title, "samples": task.samples, "comparisons": comparisons}
     return {**about, "runs": described, "is_share": is_share, "pairs": pairs}
-
-
-def _say_pair(pair: PairComparison, labels: Mapping[str, str], comparisons: int, *, is_share: bool) -> str:
-    """Return what a pair comes to, in a sentence."""
-    found, evidence = pair.difference, pair.difference.evidence
-
-    def write(value: float) -> str:
-        return f"{100 * value:.2f}" if is_share else format_number(value)
-
-    size = f"{write(abs(found.value))}{' points' if is_share else ''}"
-    word = "as good as" if not found.value else f"{size} {'better' if found.value > 0 else 'worse'} than"
-    ends = evidence.interval
-    interval = "" if ends is None else f", 95 % interval [{write(ends[0])}, {write(ends[1])}]"
-    chance = format_chance(pair.p_adjusted)
-    several = f", corrected for {comparisons} comparisons" if comparisons > 1 else ""
-    sign = "p " if chance.startswith("<") else "p = "
-    test = f" ({sign}{chance}{several})" if chance else ""
-    verdict = "chance alone would rarely give that" if pair.is_significant() else "that may be chance"
-    rule = f"{verdict}{test}" if evidence.p is not None else "no test can be made"
-    where = f"{labels[pair.second]} on {found.n:,} samples{interval}"
-    return f"{labels[pair.first]} is {word} {where}: {rule}."

@@ -314,30 +314,38 @@ def _describe_headline(
 ) -> Plain:
     """Return the main metric, and a sentence that says all of it; no value unless the run is complete.
 
-    `chance` is what guessing would get; it is told where the metric is a share of right answers.
+    `chance` is what guessing would get, `right` how many samples are right; both are told where the metric is
+    the share of right answers. `note` is what the page says besides the numbers.
     """
     metric = task.main_metric
-    blank = dict.fromkeys(("value", "interval", "chance", "above_chance", "baseline"))
+    blank = dict.fromkeys(("value", "interval", "right", "chance", "above_chance", "baseline"))
     if metric is None:
         about = {"name": "no metric", "n": 0, "is_share": False}
-        return {**about, **blank, "sentence": "This task has no metric."}
+        sentence = "This task has no metric."
+        return {**about, **blank, "sentence": sentence, "note": sentence}
     name = label_metric(task, metric)
     if not is_complete:
         sentence = (
             f"INCOMPLETE: {find_cause(task)}, so no accuracy is shown: a share of the rest says nothing about"
             " the whole."
         )
-        return {"name": name, "n": metric.n, "is_share": is_share(metric), **blank, "sentence": sentence}
-    chance = chance if task.is_accuracy(metric) else None
+        about = {"name": name, "n": metric.n, "is_share": is_share(metric)}
+        return {**about, **blank, "sentence": sentence, "note": sentence}
+    is_accuracy, details = task.is_accuracy(metric), metric.details
+    chance = chance if is_accuracy else None
+    # Of trials and orders, what is counted are completions.
+    is_counted = is_accuracy and "counts" not in details and details.get("of") == task.counts["scored"]
     value, as_share = metric.value, is_share(metric)
     said = f"{name} has no value: {metric.note or 'nothing to compute it from'}"
+    notes = [f"{said}."] if value is None else []
     if value is not None:
         said = f"{name} is {format_value(metric)}"
         if metric.interval is not None:
-            column = metric.details.get("cluster_by")
+            column = details.get("cluster_by")
+            notes += [f"The interval is clustered by `{column}`."] if column else []
             ends = _write_ends(metric.interval, as_share=as_share)
             said += f" (95 % interval {ends}{f', clustered by {column}' if column else ''})"
-        unit = "sample" if metric.details.get("counts") not in {"trials", "orders"} else "completion"
+        unit = "sample" if details.get("counts") not in {"trials", "orders"} else "completion"
         said += f" on {format_count(metric.n, unit)}"
     if value is not None and chance is not None:
         level, points = f"chance level of {100 * chance:.2f} %", f"{100 * abs(value - chance):.2f} points"
@@ -362,11 +370,13 @@ def _describe_headline(
         "value": value,
         "interval": metric.interval,
         "n": metric.n,
+        "right": details["count"] if is_counted else None,
         "is_share": as_share,
         "chance": chance,
         "above_chance": None if value is None or chance is None else correct_for_chance(value, chance),
         "baseline": baseline,
         "sentence": " ".join([f"{said}.", *say_fallbacks(task)]),
+        "note": " ".join([*notes, *say_fallbacks(task)]) or None,
     }
 
 
@@ -424,7 +434,7 @@ def _list_categories(task: TaskRun) -> Mapping[str, Mapping[str, int]]:
 
 
 def _describe_categories(task: TaskRun, *, has_interval: bool) -> Plain | None:
-    """Return the main metric by group, or the accuracy by category."""
+    """Return the main metric by group, or the accuracy by category; the best comes first."""
     metric = task.main_metric
     if metric is not None and metric.groups:
         groups = metric.groups[0]
@@ -434,7 +444,7 @@ def _describe_categories(task: TaskRun, *, has_interval: bool) -> Plain | None:
             for one in groups.values
             if one in largest
         ]
-        return {"column": groups.column, "rows": rows} if rows else None
+        return {"column": groups.column, "rows": sorted(rows, key=_rank_row)} if rows else None
     rows = []
     for label, one in _list_categories(task).items():
         n, correct = one["n"], one["correct"]
@@ -444,7 +454,11 @@ def _describe_categories(task: TaskRun, *, has_interval: bool) -> Plain | None:
         rows.append({"label": label, "value": value, "interval": interval, "n": n})
     if all(row["value"] is None for row in rows):
         return None
-    return {"column": task.totals["category_column"], "rows": rows}
+    return {"column": task.totals["category_column"], "rows": sorted(rows, key=_rank_row)}
+
+
+def _rank_row(row: Plain) -> tuple[bool, float]:
+    return row["value"] is None, -(row["value"] or 0.0)
 
 
 def _list_letters(task: TaskRun) -> list[str]:

@@ -12,6 +12,7 @@ contract with the front end in `web`.
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -43,6 +44,8 @@ from answerkey.metrics.measure import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
+from answerkey.reader.markup import find_thoughts
+from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
@@ -66,8 +69,13 @@ SEED = 0
 KEPT_QUERIES = 8
 #: The index does not keep a column with more different texts.
 MOST_NAMES = 65_535
-#: How much of a question stands in the table, and how much of a truth or an answer.
-SHOWN_QUESTION, SHOWN_LABEL = 160, 80
+#: How much of a question stands in the table, of a completion, and of a truth or an answer.
+SHOWN_QUESTION, SHOWN_COMPLETION, SHOWN_LABEL = 160, 160, 80
+#: So much of a completion stands in the table before what decided, so that this is in sight; and so much of
+#: its end where nothing did.
+SHOWN_BEFORE, SHOWN_END = 28, 48
+#: Shorter thoughts are not folded.
+LEAST_FOLDED = 200
 #: Longer texts are cut; of a completion the end stays, too, for that is where answers stand.
 MOST_CHARACTERS = 20_000
 COMPLETION_BEGIN, COMPLETION_END = 40_000, 20_000
@@ -486,9 +494,7 @@ class SampleTable:
         has_completions = source.recorded is not None or source.kept is not None
         found: list[int] = []
         for part in source.read_lines(self.reread) if source.reader and has_completions else ():
-            readings = zip(
-                part.positions.to_list(), read_rows(source, part, with_extractors=False), strict=True
-            )
+            readings = zip(part.positions.to_list(), read_rows(source, part, only_rules=True), strict=True)
             found += [position for position, one in readings if one is not None and one[0]]
         return pl.Series(found, dtype=pl.UInt32)
 
@@ -497,7 +503,7 @@ class SampleTable:
         wanted, source = list(positions), self.source
         found: dict[int, Plain] = {}
         for part in source.read_lines(pl.Series(sorted(set(wanted)), dtype=pl.UInt32)):
-            readings = read_rows(source, part, with_extractors=False)
+            readings = read_rows(source, part, only_rules=True)
             found |= {row["p"]: row for row in list_rows(source, part, readings)}
         return [found[position] for position in wanted]
 
@@ -525,17 +531,16 @@ class SampleTable:
 # ── what every rule reads ───────────────────────────────────────────────────────────────────────────────────
 
 
-#: Whether not all rules read a completion alike, None for a row that no metric counts; and what every rule
-#: reads in it, the run's own first, with spans of the whole text.
-RowReadings = tuple[bool | None, list[Plain]]
+#: Whether not all rules read a completion alike, None for a row that no metric counts; what every rule reads
+#: in it, the run's own first, with spans of the whole text; and all answers that it states.
+RowReadings = tuple[bool | None, list[Plain], list[tuple[Labels, Span]]]
 
 
-def read_rows(
-    source: SampleSource, part: Excerpt, *, with_extractors: bool = True
-) -> list[RowReadings | None]:
+def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) -> list[RowReadings | None]:
     """Return the readings of each row by every rule, and by the extractors of other harnesses.
 
-    None where there is no verdict on a choice, or no text to read.
+    With `only_rules` neither extractors nor all stated answers are among them. None where there is no verdict
+    on a choice, or no text to read.
     """
     found: list[RowReadings | None] = [None] * len(part)
     scorer, said = source.reader, part.completions
@@ -564,7 +569,7 @@ def read_rows(
         for name in RULE_NAMES
         if name != own_name
     }
-    extractors = EXTRACTORS if with_extractors else {}
+    extractors = {} if only_rules else EXTRACTORS
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
         text, labels, options, is_counted, predicted, truth, rule, span = row
         at = find_first(rule or own_name, text) if span is None else (span[0], span[1])
@@ -589,7 +594,8 @@ def read_rows(
             }
             for name, kind, choice, part, at in readings
         ]
-        found[place] = is_flipped, described
+        stated = [] if only_rules or text is None else _list_stated(text, labels, options)
+        found[place] = is_flipped, described, stated
     return found
 
 
@@ -605,6 +611,9 @@ def _read_by_rule(
         return None, None, None
     found = find_rule(name).read(text, choices, options)
     return found.choice, found.part, find_first(name, text) if found.span is None else found.span
+
+
+_list_stated = lru_cache(maxsize=1_024)(list_statements)
 
 
 @lru_cache(maxsize=16_384)
@@ -629,13 +638,12 @@ def find_first(rule: str, text: str | None) -> Span | None:
 def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReadings | None]) -> list[Plain]:
     """Return the lines of the table for some rows."""
     ids, trials = part.scores["sample_id"].to_list(), part.scores["trial"].to_list()
-    # How the questions begin; where there is none, how the completions do.
     questions: list[str | None] = [None] * len(part)
     if source.fields is not None and part.samples is not None:
         questions = list(map(_write_known, source.fields.questions[-1].values(part.samples)))
-    if part.completions is not None and None in questions:
-        said = part.completions.frame["completion"].str.head(SHOWN_QUESTION).to_list()
-        questions = [own if text is None else text for text, own in zip(questions, said, strict=True)]
+    said: Sequence[str | None] = [None] * len(part)
+    if part.completions is not None:
+        said = part.completions.frame["completion"].to_list()
 
     def shorten(text: str | None) -> str | None:
         return text if text is None or len(text) <= SHOWN_LABEL else f"{text[:SHOWN_LABEL]}…"
@@ -653,12 +661,46 @@ def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReading
             "validity": verdict["validity"],
             "reason": verdict["reason"],
             "flipped": None if (reading := readings[at]) is None else reading[0],
+            "said": show_decision(said[at], reading[1][0]["span"] if reading else None),
             "head": (questions[at] or "")[:SHOWN_QUESTION],
         }
         for at, (position, verdict) in enumerate(
             zip(part.positions.to_list(), source.tabulate(part).iter_rows(named=True), strict=True)
         )
     ]
+
+
+def show_decision(text: str | None, span: Span | None) -> list[str] | None:
+    """Return a completion in one line, as what stands before the passage that decided, it, and what follows.
+
+    Where nothing decided the first is all of it. What is too long is cut so that the passage stays in sight;
+    without one, beginning and end stay, for answers stand there.
+    """
+    if text is None:
+        return None
+    begin, end = span or (len(text), len(text))
+    # No more of a long text is looked at than can be shown, and no thought before what decided.
+    near = 4 * SHOWN_COMPLETION
+    thoughts = [last for _, last in find_thoughts(text) if last <= begin] if span and "<" in text else []
+    first = max([0, begin - near, *thoughts])
+    before, after = (re.sub(r"\s+", " ", one) for one in (text[first:begin], text[end:][:near]))
+    before, after = before.lstrip(), after.rstrip()
+    if span is None:
+        before = before.rstrip()
+        if first or len(before) > SHOWN_BEFORE + SHOWN_END:
+            opening = re.sub(r"\s+", " ", text[:near].lstrip())[:SHOWN_BEFORE].rpartition(" ")[0]
+            before = f"{opening} … {before[-SHOWN_END:].partition(' ')[2]}"
+        return [before, "", ""]
+    if first and len(before) <= SHOWN_BEFORE:
+        before = f"… {before}"
+    elif len(before) > SHOWN_BEFORE:
+        tail = before[-SHOWN_BEFORE:]
+        before = f"… {tail.partition(' ')[2] if ' ' in tail[:-1] else tail}"
+    decided = re.sub(r"\s+", " ", text[begin:end])
+    if len(decided) > SHOWN_LABEL:
+        decided = f"{decided[:SHOWN_LABEL]}…"
+    most = SHOWN_COMPLETION - len(before) - len(decided)
+    return [before, decided, after if len(after) <= most else f"{after[:most]}…"]
 
 
 def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, Plain]]:
@@ -702,6 +744,7 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
                 for one in completion.prompt
             ]
         read = [] if (reading := readings[at]) is None else reading[1]
+        stated = [] if reading is None else reading[2]
         sample = {
             **{name: row[name] for name in ("p", "id", "trial")},
             "where": where,
@@ -711,6 +754,10 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
             "prompt": prompt,
             "completion": said,
             "span": move(read[0]["span"]) if read and completion is not None else None,
+            "stated": [
+                {"choices": list(names), "span": moved} for names, at in stated if (moved := move(at))
+            ],
+            "folded": [list(one) for one in find_thoughts(text or "") if one[1] - one[0] >= LEAST_FOLDED],
             "readings": [{**one, "span": move(one["span"])} for one in read],
             "verdicts": verdicts[at],
             "missing": source.missing,

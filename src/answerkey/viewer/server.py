@@ -34,6 +34,8 @@ from socketserver import TCPServer
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+import polars as pl
+
 from answerkey.errors import AnswerkeyError, RunError, ServeError, SpecError, hide_secrets
 from answerkey.reports.explain import count_trials, find_position
 from answerkey.reports.html import build_page as build_html
@@ -249,12 +251,13 @@ class Catalog:
         """Return a run as it is now."""
         return self._runs.get((entry.id, entry.read_mark()), lambda: load_run(entry.path))
 
-    def describe(self, run_id: str) -> Plain:
-        """Return the overview of a run, with how far it is while it is under way."""
+    def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
+        """Return the overview of a run, with how far it is while it is under way; the brief one at once."""
         entry = self.find(run_id)
-        run = self.open(entry)
+        run, label = self.open(entry), entry.path.name
         made = self._overviews.get(
-            (run_id, entry.read_mark()), lambda: describe_overview(run, run_id=run_id, label=entry.path.name)
+            (run_id, is_brief, entry.read_mark()),
+            lambda: describe_overview(run, run_id=run_id, label=label, is_brief=is_brief),
         )
         return {**made, **entry.describe_state(run)}
 
@@ -384,20 +387,14 @@ def read_api(catalog: Catalog, address: Address, is_given_up: Callable[[], bool]
                 refuse(f"name two to {MOST_COMPARED} different runs")
             return catalog.compare(names)
         case ("api", "runs", run):
-            _require_only(query)
-            return catalog.describe(run)
+            _require_only(query, "brief")
+            return catalog.describe(run, is_brief=query.get("brief") == "true")
         case ("api", "runs", run, "tasks", task, "rows"):
             _require_only(query, "offset", "limit", *(one.name for one in fields(Query)))
-            if any(len(text) > MOST_TEXT for text in query.values()):
-                refuse(f"a text to look for has at most {MOST_TEXT:,} characters")
-            wanted = Query.parse(query)
             offset = read_number(query.get("offset", "0"))
             limit = read_number(query.get("limit", str(USUAL_ROWS)), most=MOST_ROWS)
             table = catalog.open_table(run, read_number(task))
-            with catalog.search if wanted.text else nullcontext():
-                if is_given_up():  # who types a word does not wait for what its first letters find
-                    raise ConnectionAbortedError
-                found = table.find(wanted)
+            found = _find_rows(catalog, table, query, is_given_up)
             return {"total": len(found), "rows": table.list(found.slice(offset, limit))}
         case ("api", "runs", run, "tasks", task, "rows", row):
             _require_only(query)
@@ -406,12 +403,29 @@ def read_api(catalog: Catalog, address: Address, is_given_up: Callable[[], bool]
                 miss("there is no such row in this task")
             return table.describe(position)
         case ("api", "runs", run, "tasks", task, "find"):
-            _require_only(query, "id", "trial")
-            # A sample by its id and, asked several times, the trial.
+            _require_only(query, "id", "trial", *(one.name for one in fields(Query)))
+            # A sample by its id and, asked several times, the trial; and its place among the rows asked for.
             trial, asked = read_number(query.get("trial", "0")), catalog.open_task(run, read_number(task))
             first = find_position(asked, query.get("id", ""))
-            return {"p": None if first is None or trial >= count_trials(asked) else first + trial}
+            if first is None or trial >= count_trials(asked):
+                return {"p": None, "index": None}
+            table = catalog.open_table(run, read_number(task))
+            rows = _find_rows(catalog, table, query, is_given_up)
+            return {"p": first + trial, "index": rows.index_of(first + trial)}
     return miss()
+
+
+def _find_rows(
+    catalog: Catalog, table: SampleTable, words: Mapping[str, str], is_given_up: Callable[[], bool]
+) -> pl.Series:
+    """Return the positions of the rows that the words of an address ask for."""
+    if any(len(text) > MOST_TEXT for text in words.values()):
+        refuse(f"a text to look for has at most {MOST_TEXT:,} characters")
+    wanted = Query.parse(words)
+    with catalog.search if wanted.text else nullcontext():
+        if is_given_up():  # who types a word does not wait for what its first letters find
+            raise ConnectionAbortedError
+        return table.find(wanted)
 
 
 def _require_only(query: Mapping[str, str], *names: str) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from answerkey.reader import Reading, read_stated_answer
+from answerkey.reader.markup import find_thoughts
+from answerkey.reader.stated_answer import list_statements
 
 CHOICES = ("A", "B", "C", "D")
 
@@ -328,3 +330,49 @@ def test_option_texts_count_where_they_are_complete(
 ) -> None:
     """An option's text counts when it stands in full, and contradicts a label that is not its own."""
     assert show(text, tuple("ABCD"[: len(options)]), options) == (answer, part, passage)
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("Nothing here.", []),
+        ("The answer is (B).", [(("B",), "answer is (B)")]),
+        (
+            "The answer is A. Wait, that is wrong. The answer is C.",
+            [(("A",), "answer is A"), (("C",), "answer is C")],
+        ),
+        ("The answer is A or B.", [(("A", "B"), "answer is A or B")]),
+        ("<think>The answer is A.</think>\nThe answer is C.", [(("C",), "answer is C")]),
+        ("<think>The answer is A.", []),
+        ("\\boxed{B}", [(("B",), "\\boxed{B}")]),
+    ],
+)
+def test_every_stated_answer_is_listed_with_its_place(
+    text: str, stated: list[tuple[tuple[str, ...], str]]
+) -> None:
+    """In the order of the text; what is only thought is not stated. Option texts change nothing here."""
+    for options in (None, ("one", "two", "three", "four")):
+        found = list_statements(text, CHOICES, options)
+        assert [(choices, text[begin:end]) for choices, (begin, end) in found] == stated
+
+
+def test_what_decides_is_among_the_stated_answers() -> None:
+    """The passage of `read_stated_answer` is one of those listed, with its choice."""
+    for text in ("Well, the answer is (B), I think.", "  \n**B**\n", "It isn't A. It's D.", "答案是C。"):
+        reading = read_stated_answer(text, CHOICES)
+        assert ((reading.choice,), reading.span) in list_statements(text, CHOICES)
+
+
+@pytest.mark.parametrize(
+    ("text", "thoughts"),
+    [
+        ("Answer: B", []),
+        ("<think>a</think>\n\nB", ["<think>a</think>\n\n"]),
+        ("B<think>or C", ["<think>or C"]),
+        ("<think>or C", ["<think>or C"]),
+        ("A<think>x</think>B<think>y</think>C", ["<think>x</think>", "<think>y</think>"]),
+    ],
+)
+def test_thoughts_are_what_cannot_state_the_answer(text: str, thoughts: list[str]) -> None:
+    """With their tokens and the white space after them."""
+    assert [text[begin:end] for begin, end in find_thoughts(text)] == thoughts

@@ -20,7 +20,7 @@ TASK_KEYS = (
     "key display_name model dataset scorer rule num_trials samples headline counts metrics findings audited"
     " plots rows"
 )
-HEADLINE_KEYS = "name value interval n is_share chance above_chance baseline sentence"
+HEADLINE_KEYS = "name value interval n right is_share chance above_chance baseline sentence note"
 PLOT_KEYS = "categories invalid rules letters recalls reliability latency tokens"
 MCQA = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": ["A", "B"]}
 CHAT = {"type": "chat_completion", "input_messages": [{"role": "user", "content": "{{ sample.question }}"}]}
@@ -101,6 +101,7 @@ def test_the_headline_says_number_interval_and_chance(done: Run) -> None:
     headline = task["headline"]
     assert (headline["name"], headline["value"], headline["n"]) == ("Accuracy", 0.5, 4)
     assert (headline["chance"], headline["above_chance"], headline["is_share"]) == (0.5, 0.0, True)
+    assert (headline["right"], headline["note"]) == (2, None)
     assert headline["sentence"] == (
         "Accuracy is 50.00 % (95 % interval 15.00 to 85.00) on 4 samples, not told apart from the chance"
         " level of 50.00 %."

@@ -229,7 +229,16 @@ def test_a_sample_is_shown_whole(app: App) -> None:
 )
 def test_a_sample_is_found_by_its_id(app: App, query: str, position: int | None) -> None:
     """The position, or null: a link that leads nowhere is no error."""
-    assert read(app, f"{TASK}/find{query}") == {"p": position}
+    assert read(app, f"{TASK}/find{query}") == {"p": position, "index": position}
+
+
+def test_a_sample_has_its_place_among_the_rows_that_are_asked_for(app: App) -> None:
+    """`index` is its place in the filtered and sorted list; null where the filter leaves it out."""
+    rows = read(app, f"{TASK}/rows?descending=true")["rows"]
+    assert [row["p"] for row in rows] == [3, 2, 1, 0]
+    assert read(app, f"{TASK}/find?id=000002&descending=true") == {"p": 1, "index": 2}
+    assert read(app, f"{TASK}/find?id=000002&show=invalid") == {"p": 1, "index": 0}
+    assert read(app, f"{TASK}/find?id=000002&show=right") == {"p": 1, "index": None}
 
 
 def test_runs_are_compared_in_the_order_named(app: App) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import RunError, ServeError
+from answerkey.reports import overview
 from answerkey.runs import Run, load_run
 from answerkey.runs.store import JOURNAL_NAME
 from answerkey.viewer import server as module
@@ -83,6 +84,17 @@ def test_what_did_not_change_is_not_read_again(
     os.utime(manifest, ns=(1, 1))
     catalog.list()
     assert read == [runs / "first"]
+
+
+def test_the_brief_overview_reads_no_completion_again(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has all that the table of samples needs, as the whole overview says it."""
+    whole = catalog.describe(make_id("first"))["tasks"][0]
+    monkeypatch.setattr(overview, "audit", None)
+    brief = catalog.describe(make_id("first"), is_brief=True)["tasks"][0]
+    for name in ("key", "display_name", "model", "num_trials", "counts", "rows"):
+        assert brief[name] == whole[name]
 
 
 def test_a_number_of_a_run_that_is_not_complete_is_no_number(catalog: Catalog, runs: Path) -> None:

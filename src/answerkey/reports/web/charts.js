@@ -6,8 +6,10 @@
 (function () {
   "use strict";
   const ak = window.ak;
-  const { el, svg, link, said, unseen, isNumber, count, percent, number } = ak.core;
+  const { el, svg, link, said, unseen, isNumber, count, percent, number, precision } = ak.core;
+  // A longer table shows so many rows at both ends.
   const FEW_ROWS = 24;
+  const SHOWN_ENDS = 10;
 
   // ── scales ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -38,32 +40,35 @@
     return power * ([1, 2, 2.5, 5, 10].find((one) => one * power >= rough) || 10);
   }
 
-  // Ends of an axis that hold all values, and zero in the middle when they are differences.
+  // Round ends of an axis that fits the data; differences have zero in the middle.
   function span(rows, { isShare, isDifference }) {
     const values = rows.flatMap((row) => [row.value, ...(row.interval || [])]).filter(isNumber);
     if (isDifference) {
       const most = Math.max(...values.map(Math.abs), isShare ? 0.005 : 1e-6) * 1.08;
       return [-most, most];
     }
-    if (isShare) return [0, 1];
-    const [low, high] = [Math.min(0, ...values), Math.max(...values, 1e-6)];
-    const step = pickStep((high - low) / 5);
-    return [Math.floor(low / step) * step, Math.ceil(high / step) * step];
+    if (!values.length) return [0, 1];
+    const [least, most] = [Math.min(...values), Math.max(...values)];
+    const step = pickStep(Math.max((most - least) / 4, isShare ? 0.005 : Math.abs(most) / 100 || 1e-6));
+    const [low, high] = [Math.floor(least / step - 0.1) * step, Math.ceil(most / step + 0.1) * step].map(round6);
+    return isShare ? [Math.max(0, low), Math.min(1, high)] : [low, high];
   }
 
   // ── rows of values with intervals ─────────────────────────────────────────────────────────────────────
 
   // options: caption, rows [{label, note, about, value, interval, n, href, is_own, after: [cells]}], first (heading of the
-  // labels), what (heading of the values), isShare, isDifference, reference {value, label}, after [headings];
-  // isSmall draws fewer ticks, isBare leaves out all columns after the value. A row that is_level is a mark, not a measurement.
+  // labels), what (heading of the values), isShare, isDifference, reference {value}, after [headings], digits (of all
+  // values; each row has its own otherwise), sides [left, right] (what the halves of a difference mean); isSmall draws fewer
+  // ticks, isBare leaves out all columns after the value. A row that is_level is a mark, not a measurement.
   function forest(options) {
     const settings = { isShare: true, first: "", what: "value", after: [], ...options };
     const scale = makeScale(...span(settings.rows, settings));
     const ticks = listTicks(scale.low, scale.high, settings.isSmall ? 2 : settings.isDifference ? 6 : 4);
     const body = el("tbody");
     const table = el("table", { class: `figure forest${settings.isSmall ? " is-small" : ""}` }, drawCaption(settings.caption), el("thead", null, drawHead()), body);
+    let isFolded = settings.rows.length > FEW_ROWS;
     arrange(settings.rows);
-    return settings.rows.length > FEW_ROWS ? foldRows(table, settings.rows.length) : table;
+    return table;
 
     function drawHead() {
       const has = (row) => ({ n: isNumber(row.n), interval: Boolean(row.interval) });
@@ -74,7 +79,7 @@
         head("drawn", unseen("drawn on a scale"), drawAxis(scale, ticks, settings)),
         heading(settings.what, (row) => row.value, "number"),
         settings.has.interval && head("number", "95 % interval"),
-        settings.has.n && heading("n", (row) => row.n, "number"),
+        settings.has.n && heading("n", (row) => row.n, "number n-cell"),
         settings.after.map((name) => head("number", name)));
     }
 
@@ -84,7 +89,9 @@
     }
 
     function arrange(rows) {
-      body.replaceChildren(...rows.map((row) => drawRow(row, scale, ticks, settings)));
+      const drawn = rows.map((row) => drawRow(row, scale, ticks, settings));
+      body.replaceChildren(...drawn);
+      if (isFolded) foldMiddle(drawn, () => { isFolded = false; });
     }
   }
 
@@ -98,23 +105,33 @@
 
   function drawRow(row, scale, ticks, settings) {
     const name = said(row.label);
+    const digits = settings.digits ?? precision(row.interval, row.n, settings.isShare);
     return el("tr", { class: row.is_own ? "is-own" : null },
       el("th", { scope: "row" }, row.href ? link(row.href, null, name) : name,
         row.note && el("small", null, row.note), row.about && el("small", { class: "about" }, said(row.about))),
       el("td", { class: "drawn" }, drawTrack(row, scale, ticks, settings)),
-      el("td", { class: "number" }, sayValue(row.value, settings)),
-      settings.has.interval && el("td", { class: "number dim" }, ak.core.interval(row.interval, settings.isShare)),
-      settings.has.n && el("td", { class: "number dim", "data-name": "n " }, count(row.n)),
-      (row.after || []).map((cell, i) => el("td", { class: "number dim", "data-name": `${settings.after[i]} ` }, cell)));
+      el("td", { class: "number" }, sayValue(row.value, settings, digits)),
+      settings.has.interval && el("td", { class: "number dim reach-cell" }, ak.core.interval(row.interval, settings.isShare, digits)),
+      settings.has.n && el("td", { class: "number dim n-cell" }, count(row.n)),
+      (row.after || []).map((cell, i) => el("td", { class: `number dim after-${i}`, "data-name": `${settings.after[i]} ` }, cell)));
   }
 
-  function sayValue(value, { isShare, isDifference }) {
-    return isDifference ? ak.core.difference(value, isShare) : ak.core.figure(value, isShare);
+  function sayValue(value, { isShare, isDifference }, digits) {
+    return isDifference ? ak.core.difference(value, isShare, digits) : ak.core.figure(value, isShare, digits);
+  }
+
+  // Whether a line for a reference is drawn: only where the axis, which fits its rows, reaches it.
+  function isOnAxis(reference, rows) {
+    return reaches(makeScale(...span(rows, { isShare: true })), reference);
+  }
+
+  function reaches({ low, high }, reference) {
+    return Boolean(reference) && isNumber(reference.value) && reference.value >= low && reference.value <= high;
   }
 
   function drawTrack(row, scale, ticks, { reference, isDifference }) {
     const zero = isDifference ? [drawLine(scale.place(0), "zero")] : [];
-    const told = reference && isNumber(reference.value) ? [drawLine(scale.place(reference.value), "reference")] : [];
+    const told = reaches(scale, reference) ? [drawLine(scale.place(reference.value), "reference")] : [];
     return svg("svg", { class: "track", "aria-hidden": "true", focusable: "false" },
       ticks.map((tick) => drawLine(scale.place(tick), "grid")), zero, told,
       row.interval && drawReach(row.interval, scale),
@@ -139,17 +156,28 @@
     return svg("svg", { x, y: "50%", overflow: "visible" }, shape);
   }
 
-  function drawAxis(scale, ticks, { isShare, isDifference, reference }) {
+  function drawAxis(scale, ticks, { isShare, isDifference, reference, sides }) {
     const say = (value) => (isShare ? Number((100 * value).toPrecision(3)) : number(value)).toString().replace("-", "\u2212");
     const texts = ticks.map((tick) => drawTick(scale.share(tick), say(tick) + (isShare && !isDifference ? " %" : "")));
-    const mark = reference && isNumber(reference.value) && svg("svg", { x: scale.place(reference.value), y: "100%", overflow: "visible" },
+    const mark = reaches(scale, reference) && svg("svg", { x: scale.place(reference.value), y: "100%", overflow: "visible" },
       svg("path", { class: "reference-mark", d: "M-5-7H5L0 0Z" }));
-    return svg("svg", { class: "axis", "aria-hidden": "true", focusable: "false" }, texts, mark);
+    const named = sides && [["0%", "start", `← ${sides[0]}`], ["100%", "end", `${sides[1]} →`]].map(([x, anchor, words]) =>
+      svg("text", { class: "side", x, y: "-0.9em", "text-anchor": anchor }, words));
+    return svg("svg", { class: `axis${sides ? " has-sides" : ""}`, "aria-hidden": "true", focusable: "false" }, named, texts, mark);
   }
 
   function drawTick(share, text) {
     const anchor = share < 0.04 ? "start" : share > 0.96 ? "end" : "middle";
     return svg("text", { x: `${round(100 * share)}%`, y: "0.8em", "text-anchor": anchor }, text);
+  }
+
+  // One difference on an axis of its own around zero; the numbers stand beside it.
+  function drawAlone(row, { isShare, sides }) {
+    const settings = { isShare, isDifference: true, sides };
+    const scale = makeScale(...span([row], settings));
+    const ticks = listTicks(scale.low, scale.high, 6);
+    return el("div", { class: "alone", "aria-hidden": "true" }, drawAxis(scale, ticks, settings),
+      el("div", { class: "drawn" }, drawTrack({ ...row, is_own: true }, scale, ticks, settings)));
   }
 
   // ── sorting and folding ───────────────────────────────────────────────────────────────────────────────
@@ -179,17 +207,32 @@
     }
   }
 
-  // A long table shows its first rows; print shows all of them.
-  function foldRows(table, total) {
-    const about = { type: "button", class: "quiet unfold", "aria-expanded": "false", on: { click: turn } };
-    const button = el("button", about, `Show all ${total} rows`);
-    table.classList.add("is-folded");
-    return el("div", null, table, button);
+  // Of a long table the rows between both ends wait behind a button; print shows all of them.
+  function foldMiddle(rows, opened) {
+    const between = rows.slice(SHOWN_ENDS, -SHOWN_ENDS);
+    const open = () => {
+      for (const row of between) row.classList.remove("is-between");
+      divider.remove();
+      opened();
+    };
+    const button = el("button", { type: "button", class: "quiet", on: { click: open } }, `Show the ${count(between.length)} rows between`);
+    const divider = el("tr", { class: "divider" }, el("td", { colspan: rows[0].children.length }, button));
+    for (const row of between) row.classList.add("is-between");
+    between[0].before(divider);
+  }
 
-    function turn() {
-      const isFolded = table.classList.toggle("is-folded");
-      button.setAttribute("aria-expanded", String(!isFolded));
-      button.textContent = isFolded ? `Show all ${total} rows` : "Show fewer rows";
+  // A table that may be wider than its place: it scrolls by itself, and its edge fades where there is more.
+  function sideways(label, table) {
+    const box = el("div", { class: "sideways", tabindex: "0", role: "group", "aria-label": label, on: { scroll: look } }, table);
+    const hint = el("p", { class: "scroll-hint", "aria-hidden": "true" }, "Scrolls sideways →");
+    new ResizeObserver(look).observe(box);
+    return el("div", { class: "cut" }, box, hint);
+
+    function look() {
+      const rest = box.scrollWidth - box.clientWidth;
+      box.classList.toggle("has-left", box.scrollLeft > 2);
+      box.classList.toggle("has-right", rest - box.scrollLeft > 2);
+      hint.hidden = rest <= 2;
     }
   }
 
@@ -199,7 +242,7 @@
   function bars({ caption, first, headings, rows }) {
     const most = Math.max(1, ...rows.map((row) => row.counts[0] || 0));
     const scale = makeScale(0, most);
-    return el("div", { class: "sideways" }, el("table", { class: "figure bars" }, drawCaption(caption),
+    return sideways(first, el("table", { class: "figure bars" }, drawCaption(caption),
       el("thead", null, el("tr", null, head(null, first), head("drawn", unseen("drawn on a scale")),
         headings.map((name, level) => head("number", drawSwatch(level), name)))),
       el("tbody", null, rows.map((row) => el("tr", null,
@@ -235,10 +278,11 @@
   // letters {true, predicted, counts}; `address(truth, predicted)` is where a cell leads, or null.
   function heat(letters, { caption, address }) {
     const sums = letters.counts.map((row) => row.reduce((sum, one) => sum + one, 0));
-    return el("div", { class: "sideways" }, el("table", { class: "figure heat" }, drawCaption(caption),
+    const size = letters.predicted.length > 8 ? " is-large" : "";
+    return sideways("Confusion matrix", el("table", { class: `figure heat${size}` }, drawCaption(caption),
       el("thead", null,
-        el("tr", null, el("td"), el("th", { scope: "colgroup", colspan: letters.predicted.length }, "predicted"), el("td")),
-        el("tr", null, head(null, "truth"), letters.predicted.map((name) => head("cell", said(name))), head("number", "all"))),
+        el("tr", null, el("td"), el("th", { scope: "colgroup", colspan: letters.predicted.length }, "predicted, % of the truth"), el("td")),
+        el("tr", null, head(null, "truth"), letters.predicted.map((name) => head(name === "INVALID" ? "cell is-apart" : "cell", said(name))), head("number", "all"))),
       el("tbody", null, letters.true.map((truth, i) => el("tr", null,
         el("th", { scope: "row" }, said(truth)),
         letters.predicted.map((name, j) => drawCell(letters.counts[i][j], sums[i], truth, name, address)),
@@ -248,8 +292,8 @@
   function drawCell(value, sum, truth, name, address) {
     const share = sum ? value / sum : 0;
     const path = value && address ? address(truth, name) : null;
-    const about = `truth ${ak.core.makeVisible(truth)}, predicted ${ak.core.makeVisible(name)}: ${count(value)}, ${percent(share, 1)}`;
-    const inner = [el("span", { class: "share" }, sum ? percent(share, 0) : "–"), el("small", null, count(value))];
+    const about = `truth ${ak.core.makeVisible(truth)}, predicted ${ak.core.makeVisible(name)}: ${count(value)}, ${percent(share, precision(null, sum))}`;
+    const inner = [el("span", { class: "share" }, value ? Math.round(100 * share) : "·"), value > 0 && el("small", null, count(value))];
     const kinds = [`cell heat-${Math.min(9, Math.floor(share * 10))}`, truth === name && "is-diagonal", name === "INVALID" && "is-apart"];
     return el("td", { class: kinds.filter(Boolean).join(" ") }, path ? link(path, { "aria-label": about }, inner) : inner);
   }
@@ -273,10 +317,10 @@
         svg("line", { class: "reach", x1: at(confidence), x2: at(confidence), y1: up(low), y2: up(high) })),
       seen.map((bin) => svg("circle", { class: "point", cx: at(bin.confidence), cy: up(bin.accuracy), r: 5 })),
       svg("text", { class: "axis-name", x: at(0.5), y: SIDE + 48, "text-anchor": "middle" }, "confidence"));
-    const told = (value) => (isNumber(value) ? percent(value) : "–");
+    const told = (value, bin) => (isNumber(value) ? percent(value, precision(bin.interval, bin.n)) : "–");
     const rows = bins.map((bin) => [
       `${percent(bin.low, 0)} to ${percent(bin.high, 0)}`,
-      told(bin.confidence), told(bin.accuracy), ak.core.interval(bin.interval) || "–", count(bin.n),
+      told(bin.confidence, bin), told(bin.accuracy, bin), ak.core.interval(bin.interval) || "–", count(bin.n),
     ]);
     return withTable(drawing, caption, ["confidence bin", "mean confidence", "accuracy", "95 % interval", "n"], rows);
   }
@@ -347,7 +391,7 @@
 
   function withTable(drawing, caption, headings, rows) {
     return el("figure", null, drawing, caption && el("figcaption", null, caption),
-      el("details", { class: "numbers" }, el("summary", null, "The numbers"), plainTable(headings, rows)));
+      el("details", { class: "numbers" }, el("summary", null, "Table"), plainTable(headings, rows)));
   }
 
   function plainTable(headings, rows, caption) {
@@ -372,5 +416,8 @@
       last && svg("circle", { class: "point", cx: last[0], cy: last[1], r: 3.5 }));
   }
 
-  ak.charts = { forest, bars, segments, heat, curve, histogram, sparkline, plainTable, listTicks, makeScale };
+  ak.charts = {
+    forest, bars, segments, heat, curve, histogram, sparkline, plainTable, sideways,
+    drawAlone, isOnAxis, listTicks, makeScale, span, drawTrack, drawAxis, compareKeys,
+  };
 })();

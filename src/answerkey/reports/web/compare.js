@@ -1,121 +1,129 @@
-// Two or more runs compared: differences with intervals, where they come from, flips side by side.
+// Two runs compared: the verdict and the difference first, then where it comes from, then the samples that
+// changed, side by side. Three or more runs are a leaderboard, from which each pair can be opened.
 (function () {
   "use strict";
   const ak = window.ak;
-  const { el, put, link, said, sentence, banner, unseen, makeRoute } = ak.core;
-  const { count, counted, difference, interval, probability, isNumber } = ak.core;
-  const { forest, segments } = ak.charts;
+  const { el, put, link, said, sentence, unseen, makeRoute } = ak.core;
+  const { count, counted, difference, interval, precision, sayIs, isNumber } = ak.core;
+  const { forest, drawAlone, segments } = ak.charts;
+  const { panel } = ak.copy;
 
   async function show(place, route) {
     const comparison = await ak.source.comparison(route.ids);
-    const head = el("header", { class: "title compact" }, el("p", { class: "kicker" }, "Comparison"),
-      el("h1", { tabindex: "-1" }, sayWho(comparison)));
     const notices = [comparison.refused, ...comparison.notices].filter(Boolean);
-    put(place, head, notices.map(banner));
-    const opened = comparison.tasks.map((task) => drawTask(task, route));
-    put(place, opened.map((one) => one.element));
-    await Promise.all(opened.map((one) => one.start()));
-    const taking = opened.find((one) => one.takeKey);
-    return { title: "Comparison", keys: taking && taking.takeKey, leave: () => opened.forEach((one) => one.leave()) };
+    const asked = comparison.tasks.find((task) => task.key === route.query.get("task"));
+    const pair = asked && asked.pairs[Number(route.query.get("pair") || "none")];
+    const pairs = pair ? [[asked, pair]] : comparison.tasks.map((task) => [task, task.pairs[0]]);
+    if (!pair && (comparison.refused || route.ids.length > 2)) return ak.leaderboard.show(place, route, comparison, notices);
+    if (!pairs.length) throw new Error("These runs are not compared here.");
+    const opened = pairs.map(([task, one]) => drawPair(task, one, route, pairs.length > 1));
+    const [[task, one]] = pairs;
+    const title = pairs.length > 1 ? [...sayNames(task, one, " against ")] : sayVerdict(task, one);
+    const back = pair && link(makeRoute(["compare", route.ids.join(",")]), { class: "small" }, "Leaderboard");
+    put(place,
+      el("header", { class: "title" }, back && el("p", null, back), el("h1", { tabindex: "-1" }, title),
+        pairs.length === 1 && el("p", { class: "subtitle" }, saySamples(task))),
+      ak.overview.drawNotices(notices), opened.map((each) => each.element));
+    await Promise.all(opened.map((each) => each.start()));
+    const taking = opened.find((each) => each.takeKey);
+    return { title: "Comparison", keys: taking && taking.takeKey, leave: () => opened.forEach((each) => each.leave()) };
   }
 
-  function sayWho(comparison) {
-    const [task] = comparison.tasks;
-    if (!task) return "Runs that cannot be compared";
-    return task.runs.length === 2 ? [said(task.runs[0].label), " against ", said(task.runs[1].label)] : counted(task.runs.length, "run");
+  function nameSides(task, pair) {
+    return [pair.first, pair.second].map((id) => task.runs.find((run) => run.id === id));
   }
 
-  // ── one task ──────────────────────────────────────────────────────────────────────────────────────────
-
-  function drawTask(task, route) {
-    const names = new Map(task.runs.map((run) => [run.id, run]));
-    const isAsked = route.query.get("task") === task.key;
-    const number = isAsked ? Number(route.query.get("pair")) || 0 : 0;
-    const pair = task.pairs[number] || task.pairs[0];
-    const address = (query) => makeRoute(["compare", route.ids.join(",")], { task: task.key, ...query });
-    const addressFlip = (flip) => address({ pair: task.pairs.indexOf(pair), flip });
-    const opened = pair ? drawPair(task, pair, names, addressFlip, isAsked ? route.query.get("flip") : null) : null;
-    return {
-      element: el("section", { class: "compared" }, el("h2", null, said(task.key)),
-        el("p", { class: "explain" }, `On the ${counted(task.samples, "sample")} that all of them have.`),
-        drawMeans(task), drawDifferences(task, names, address, pair), opened && opened.element),
-      start: () => opened && opened.start(),
-      takeKey: opened && opened.takeKey,
-      leave: () => opened && opened.leave(),
-    };
+  function sayNames(task, pair, between) {
+    const [first, second] = nameSides(task, pair).map((run) => said(run.label));
+    return [first, between, second];
   }
 
-  function drawMeans(task) {
-    return el("section", { class: "panel wide" }, el("h3", null, "Means"), forest({
-      rows: task.runs.map(({ id, task: number, label, model, mean, n }) =>
-        ({ label, about: model, value: mean, n, is_own: true, href: makeRoute(["run", id, number]) })),
-      first: "run", what: "mean", isShare: task.is_share,
-    }));
+  // What the paired test says, in words; the numbers stand below.
+  function sayVerdict(task, pair) {
+    const [first, second] = nameSides(task, pair).map((run) => said(run.label));
+    if (pair.is_significant) return [first, pair.difference > 0 ? " is better than " : " is worse than ", second];
+    return ["No difference is shown between ", first, " and ", second];
   }
 
-  function drawDifferences(task, names, address, chosen) {
-    const rows = task.pairs.map((pair, number) => ({
-      label: `${names.get(pair.first).label} − ${names.get(pair.second).label}`, value: pair.difference, interval: pair.interval,
-      is_own: pair === chosen, href: task.pairs.length > 1 ? address({ pair: number }) : null,
-      after: [probability(pair.p_adjusted ?? pair.p), pair.is_significant ? "significant" : "may be chance"],
-    }));
-    if (!rows.length) return null;
-    const heading = task.pairs.some((pair) => isNumber(pair.p_adjusted)) && task.pairs.length > 1 ? "p (Holm)" : "p";
-    return el("section", { class: "panel wide" }, el("h3", null, "Differences"),
-      el("p", { class: "explain" }, `First minus second${task.is_share ? ", in points" : ""}, sample by sample.`,
-        " An interval that holds zero leaves open which is better."),
-      forest({ rows, first: "first − second", what: "difference", isShare: task.is_share, isDifference: true, after: [heading, "verdict"] }));
+  function saySamples(task) {
+    return [said(task.name || task.key), el("span", { class: "dim" }, `, ${counted(task.samples, "sample")} that ${task.runs.length > 2 ? "all" : "both"} have`)];
   }
 
   // ── one pair ──────────────────────────────────────────────────────────────────────────────────────────
 
-  function drawPair(task, pair, names, addressFlip, flip) {
-    const [first, second] = [names.get(pair.first), names.get(pair.second)];
-    const flips = makeFlips(task, pair, [first, second], addressFlip, flip);
-    const element = el("section", { class: "pair-page" },
-      el("h3", null, said(first.label), " − ", said(second.label)),
-      pair.sentence && el("p", { class: "lead" }, sentence(pair.sentence)),
-      drawEvidence(pair, task.is_share), drawCategories(pair, task.is_share), flips.element);
-    return { element, start: flips.start, takeKey: flips.takeKey, leave: flips.leave };
+  function drawPair(task, pair, route, isOneOfSeveral) {
+    const runs = nameSides(task, pair);
+    const { is_share: isShare } = task;
+    const digits = precision(pair.interval, task.samples, isShare);
+    const number = task.pairs.indexOf(pair);
+    const asked = route.query.get("task") === task.key ? route.query.get("flip") : null;
+    const address = (flip) => makeRoute(["compare", route.ids.join(",")], { task: task.key, pair: number, flip });
+    const changed = makeChanged(task, pair, runs, address, asked);
+    const element = el("section", { class: "compared" },
+      isOneOfSeveral && el("header", null, el("h2", null, sayVerdict(task, pair)), el("p", { class: "subtitle" }, saySamples(task))),
+      panel("Difference", [
+        el("div", { class: "sum-up" },
+          el("div", null,
+            el("p", { class: "big" }, el("span", { class: "value" }, difference(pair.difference, isShare, digits)),
+              pair.interval && el("span", { class: "reach-text" }, interval(pair.interval, isShare, digits), el("small", null, "95 % interval"))),
+            el("p", { class: "lead" }, sayTest(task, pair))),
+          drawMeans(task, runs)),
+        drawAlone({ value: pair.difference, interval: pair.interval }, { isShare, sides: [runs[1], runs[0]].map((run) => `${ak.core.makeVisible(run.label)} better`) }),
+      ], { kind: "headline" }),
+      drawCategories(pair, isShare), changed.element);
+    return { element, start: changed.start, takeKey: changed.takeKey, leave: changed.leave };
   }
 
-  function drawEvidence(pair, isShare) {
+  function drawMeans(task, runs) {
+    return el("table", { class: "plain means" }, el("caption", { class: "unseen" }, "Mean of each run"),
+      el("tbody", null, runs.map(({ id, task: number, label, model, mean, n }) => el("tr", null,
+        el("th", { scope: "row" }, link(makeRoute(["run", id, number]), null, said(label)), model !== label && el("small", null, said(model))),
+        el("td", { class: "number" }, ak.core.figure(mean, task.is_share, precision(null, n, task.is_share)))))));
+  }
+
+  function sayTest(task, pair) {
     const left = Object.entries(pair.left_out || {}).filter(([, value]) => value);
-    return el("p", { class: "dim small" }, `${difference(pair.difference, isShare)} ${interval(pair.interval, isShare)}`,
-      isNumber(pair.p) && `; p ${sayIs(pair.p)}`, pair.test && [" by ", said(pair.test)],
-      left.length > 0 && ["; left out: ", left.map(([reason, value], i) => [i ? ", " : "", said(reason), ` ${count(value)}`])]);
+    const p = pair.p_adjusted ?? pair.p;
+    const corrected = task.comparisons > 1 ? `, corrected for ${count(task.comparisons)} comparisons` : "";
+    return [
+      isNumber(p) ? [`p ${sayIs(p)}`, el("span", { class: "dim" }, ` by ${pair.test}${corrected}`)] : "No test can be made",
+      left.length > 0 && el("span", { class: "dim" }, "; left out: ", left.map(([reason, value], i) => [i ? ", " : "", said(reason), ` ${count(value)}`])),
+    ];
   }
 
   function drawCategories({ categories }, isShare) {
     if (!categories.length) return null;
-    const rows = categories.map((row) => ({ ...row, value: row.difference }));
-    return el("section", { class: "panel wide" }, el("h4", null, "By category"),
-      forest({ rows, first: "category", what: "difference", isShare, isDifference: true }));
-  }
-
-  function sayIs(p) {
-    const words = probability(p);
-    return words.startsWith("<") ? words : `= ${words}`;
+    const excludesZero = ({ interval: reach }) => Boolean(reach) && reach[0] * reach[1] > 0;
+    const rows = categories.map((row) => ({ ...row, value: row.difference, is_own: excludesZero(row) }));
+    rows.sort((one, other) => ak.charts.compareKeys(one.value, other.value, -1));
+    const marked = rows.filter((row) => row.is_own).length;
+    const expected = Math.round(rows.length / 20);
+    const byChance = expected ? ` Chance alone would give about ${expected}: these intervals are not corrected for their number.` : "";
+    const told = `Bold with ◆: the interval excludes zero, in ${marked} of ${count(rows.length)} categories.${byChance}`;
+    return panel("By category", [
+      el("p", { class: "explain" }, marked ? told : "No interval of a category excludes zero."),
+      forest({ rows, first: "category", what: "difference", isShare, isDifference: true }),
+    ], { kind: "wide" });
   }
 
   // ── flips ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  function makeFlips(task, pair, runs, addressFlip, wanted) {
+  function makeChanged(task, pair, runs, addressFlip, wanted) {
     const total = pair.flips_total;
     const state = { shown: pair.flips };
     const sayOnly = (side, run) => [drawChip(side), task.is_share ? "right only in " : "higher in ", said(run.label)];
-    const sides = { all: "all flips", first: sayOnly("first", runs[0]), second: sayOnly("second", runs[1]) };
+    const sides = { all: "all", first: sayOnly("first", runs[0]), second: sayOnly("second", runs[1]) };
     const counts = { all: pair.first_only + pair.second_only, first: pair.first_only, second: pair.second_only };
     const tally = el("p", { class: "tally", role: "status" });
     const beside = el("div", { class: "beside", "aria-live": "polite" });
     const headings = [el("th", { scope: "col", class: "col-id" }, "sample"), el("th", { scope: "col", class: "col-side" }, unseen("right in"))];
-    const list = ak.list.makeList({ label: "Flips", caption: "Samples on which the two runs differ", headings, load, draw, told });
+    const list = ak.list.makeList({ label: "Changed samples", caption: "Samples on which the two runs differ", headings, load, draw, told });
     const element = total === 0
-      ? el("p", null, "There are no flips: on every sample both have the same value.")
-      : el("section", { class: "panel wide flips", "aria-label": "Flips" }, el("h4", null, "Flips side by side"),
+      ? el("p", null, "No sample changed: on each of them both have the same value.")
+      : el("section", { class: "panel wide flips", "aria-label": "Changed samples" }, el("h2", null, "Changed samples"),
         segments([{ kind: "first", count: pair.first_only }, { kind: "second", count: pair.second_only }]),
         el("fieldset", { class: "shows" }, el("legend", { class: "unseen" }, "Show"), Object.keys(sides).map(drawSide)), tally,
-        pair.flips.length < total && el("p", { class: "dim small" }, `${count(pair.flips.length)} of ${counted(total, "flip")} are listed.`),
+        pair.flips.length < total && el("p", { class: "dim small" }, `${count(pair.flips.length)} of ${counted(total, "changed sample")} are listed.`),
         el("div", { class: "flip-columns" }, list.element, beside));
     return { element, start, takeKey: total ? takeKey : null, leave: list.leave };
 
@@ -183,7 +191,7 @@
     const ways = await Promise.all(runs.map((run) => findWay(flip, run)));
     const known = ways.find((way) => way.sample);
     return [
-      el("h5", null, said(flip.id)),
+      el("h3", null, said(flip.id)),
       known && known.sample.question !== null && ak.sample.drawText(known.sample.question, { label: "Question" }),
       known && el("ul", { class: "choices" }, known.sample.choices.map((choice) => drawChoice(choice, ways, runs))),
       el("div", { class: "two" }, ways.map((way, i) => drawWay(way, runs[i], flip))),
@@ -207,15 +215,15 @@
   }
 
   function drawWay({ sample, trouble }, run, flip) {
-    if (!sample) return el("section", { class: "station" }, el("h6", null, said(run.label)), el("p", { class: "dim" }, trouble));
+    if (!sample) return el("section", { class: "station" }, el("h4", null, said(run.label)), el("p", { class: "dim" }, trouble));
     const [main] = sample.verdicts;
-    const text = ak.sample.drawMarked(sample.completion.text, sample.span);
+    const text = ak.sample.drawMarked(sample.completion.text, sample.span, sample);
     return el("section", { class: "station" },
-      el("h6", null, said(run.label), " ", main && ak.core.verdict(main)),
+      el("h4", null, said(run.label), " ", main && ak.core.verdict(main)),
       sample.completion.text === null ? el("p", { class: "dim" }, "There is no text.") : [text.element, text.told],
       main && main.why && el("p", { class: "small" }, sentence(main.why)),
       link(makeRoute(["run", run.id, run.task, "sample", flip.id], { trial: sample.trial }), { class: "small" },
-        "Its whole way", unseen(" in ", said(run.label))));
+        "Open the sample", unseen(" in ", said(run.label))));
   }
 
   ak.compare = { show };

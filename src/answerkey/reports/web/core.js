@@ -119,35 +119,62 @@
     return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
   }
 
-  function percent(share, digits = 2) {
-    return isNumber(share) ? `${(100 * share).toFixed(digits)}${SPACE}%` : "no value";
+  // How many decimals a measured value has, the same rule everywhere: the last one is the first digit of the
+  // half-width of its interval, so that 125 samples give 70 % [62, 78] and 14,014 give 85.0 % [84.4, 85.6].
+  // Without an interval the half-width is the largest that `n` samples can have. Shares count in per cent.
+  function precision(reach, n, isShare = true) {
+    const unit = isShare ? 100 : 1;
+    const half = reach ? (unit * (reach[1] - reach[0])) / 2 : isShare && n > 0 ? 98 / Math.sqrt(n) : 0;
+    if (!(half > 0)) return isShare ? 1 : null;
+    let digits = Math.min(6, Math.max(0, -Math.floor(Math.log10(half))));
+    // An end that is not zero does not read as zero: whether an interval excludes it is what people look for.
+    const hides = (end) => end !== 0 && Number((unit * end).toFixed(digits)) === 0;
+    if (reach && reach[0] * reach[1] > 0) while (digits < 6 && reach.some(hides)) digits += 1;
+    return digits;
   }
 
-  function number(value) {
+  function percent(share, digits = 1) {
+    return isNumber(share) ? `${sayRounded(100 * share, digits)}${SPACE}%` : "no value";
+  }
+
+  // Rounded, and never as a negative zero.
+  function sayRounded(value, digits) {
+    const text = value.toFixed(digits);
+    return Number(text) === 0 ? text.replace("-", "") : text.replace("-", MINUS);
+  }
+
+  function number(value, digits = null) {
     if (!isNumber(value)) return "no value";
+    if (digits !== null && Math.abs(value) < 1e6) return sayRounded(value, digits);
     const text = Number.isInteger(value) ? GROUPED.format(value) : String(Number(value.toPrecision(6)));
     return text.replace("-", MINUS);
   }
 
-  function figure(value, isShare) {
-    return isShare ? percent(value) : number(value);
+  function figure(value, isShare, digits) {
+    return isShare ? percent(value, digits ?? 1) : number(value, digits);
   }
 
-  function interval(pair, isShare = true) {
+  function interval(pair, isShare = true, digits = precision(pair, 0, isShare)) {
     if (!pair) return "";
-    const [low, high] = isShare ? pair.map((one) => (100 * one).toFixed(2)) : pair.map(number);
-    return `[${low}, ${high}]`.replaceAll("-", MINUS);
+    const [low, high] = pair.map((one) => (isShare ? sayRounded(100 * one, digits) : number(one, digits)));
+    return `[${low}, ${high}]`;
   }
 
-  function difference(value, isShare = true) {
+  function difference(value, isShare = true, digits = null) {
     if (!isNumber(value)) return "no value";
-    const size = isShare ? Math.abs(100 * value).toFixed(2) : number(Math.abs(value));
-    return `${value < 0 ? MINUS : value > 0 ? "+" : ""}${size}${isShare ? " points" : ""}`;
+    const size = isShare ? sayRounded(Math.abs(100 * value), digits ?? 1) : number(Math.abs(value), digits);
+    const sign = Number(size) === 0 ? "" : value < 0 ? MINUS : "+";
+    return `${sign}${size}${isShare ? " points" : ""}`;
   }
 
   function probability(p) {
     if (!isNumber(p)) return "–";
-    return p < 0.001 ? "< 0.001" : p.toFixed(3);
+    return p < 0.001 ? "< 0.001" : p.toFixed(p < 0.1 ? 3 : 2);
+  }
+
+  function sayIs(p) {
+    const words = probability(p);
+    return words.startsWith("<") ? words : `= ${words}`;
   }
 
   function seconds(value) {
@@ -188,7 +215,7 @@
   function verdict(row) {
     const kind = judge(row);
     const found = VERDICTS[kind];
-    return el("span", { class: `verdict is-${kind}` }, sign(found.sign), kind === "partial" ? number(row.value) : found.word);
+    return el("span", { class: `verdict is-${kind}` }, sign(found.sign), el("span", { class: "word" }, kind === "partial" ? number(row.value) : found.word));
   }
 
   // ── routes ────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,6 +256,11 @@
     location.hash = path;
   }
 
+  // The same without a step in the history.
+  function swap(path) {
+    location.replace(`#${path}`);
+  }
+
   // Keeps the address true to what is shown, without a step in the history.
   function note(path) {
     history.replaceState(history.state, "", `#${path}`);
@@ -244,20 +276,28 @@
   const THEMES = ["auto", "light", "dark"];
   const THEME_KEY = "answerkey-theme";
 
-  // Storage may be closed to pages that are opened from disk; the choice then lasts as long as the page.
   function readTheme() {
-    try {
-      const kept = localStorage.getItem(THEME_KEY);
-      return THEMES.includes(kept) ? kept : "auto";
-    } catch {
-      return "auto";
-    }
+    const kept = recall(THEME_KEY);
+    return THEMES.includes(kept) ? kept : "auto";
   }
 
   function setTheme(theme) {
     document.documentElement.setAttribute("data-theme", theme);
+    remember(THEME_KEY, theme);
+  }
+
+  // Storage may be closed to pages that are opened from disk; what is chosen then lasts as long as the page.
+  function recall(key) {
     try {
-      localStorage.setItem(THEME_KEY, theme);
+      return localStorage.getItem(key);
+    } catch {
+      return null;
+    }
+  }
+
+  function remember(key, value) {
+    try {
+      localStorage.setItem(key, value);
     } catch {
       return;
     }
@@ -265,9 +305,9 @@
 
   ak.core = {
     el, svg, put, link, unseen, said, sentence, capitalize, banner, sign, makeVisible, writeOut, HIDDEN,
-    isNumber, count, counted, percent, number, figure, interval, difference, probability, seconds, moment,
+    isNumber, count, counted, precision, percent, number, figure, interval, difference, probability, sayIs, seconds, moment,
     judge, verdict, VERDICTS,
-    parseRoute, makeRoute, go, note,
-    announce, THEMES, readTheme, setTheme,
+    parseRoute, makeRoute, go, swap, note,
+    announce, THEMES, readTheme, setTheme, recall, remember,
   };
 })();

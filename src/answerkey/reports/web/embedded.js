@@ -34,8 +34,7 @@
       overview: async (run) => page.runs[findRun(run)],
       rows: async (run, task, query, offset, limit, options) => (await openBook(run, task)).list(query, offset, limit, options || {}),
       sample: async (run, task, p) => (await openBook(run, task)).describe(p),
-      find: async (run, task, id) => (await openBook(run, task)).find(id),
-      place: async (run, task, p) => (await openBook(run, task)).place(p),
+      find: async (run, task, wanted, query) => (await openBook(run, task)).find(wanted, query),
       comparison: async (ids) => pickPairs(page.comparison, ids),
     };
 
@@ -59,15 +58,20 @@
     const { length } = columns;
     const search = makeSearch(name, columns);
     let last = { key: null, found: null };
-    return { list, describe, find, place };
+    return { list, describe, find };
 
     async function list(query, offset, limit, options) {
+      const found = await look(query, options);
+      return { total: found.length, rows: Array.from(found.slice(offset, offset + limit), row) };
+    }
+
+    // What was found last is kept, unless the search was given up.
+    async function look(query, options) {
       const key = JSON.stringify(query);
       if (last.key !== key) last = { key, found: select(query, options) };
       const kept = last;
       try {
-        const found = await kept.found;
-        return { total: found.length, rows: Array.from(found.slice(offset, offset + limit), row) };
+        return await kept.found;
       } catch (error) {
         if (last === kept) last = { key: null, found: null };
         throw error;
@@ -103,9 +107,13 @@
       return sample;
     }
 
-    function find(id) {
-      for (let i = 0; i < length; i += 1) if (columns.id(i) === id) return columns.p(i);
-      return null;
+    // The position of a sample and its place among the rows asked for; null for none.
+    async function find({ id, trial }, query) {
+      let i = 0;
+      while (i < length && !(columns.id(i) === id && (trial === null || columns.trial(i) === Number(trial)))) i += 1;
+      if (i === length) return { p: null, index: null };
+      const index = (await look(query, {})).indexOf(i);
+      return { p: columns.p(i), index: index < 0 ? null : index };
     }
   }
 

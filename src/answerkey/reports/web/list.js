@@ -12,9 +12,9 @@
   const HIGHEST = 12e6;
 
   // options: label, caption, headings [th], load(offset, limit) → Promise of {total, rows}, draw(row, index) → [cells]
-  // with one link in it, told(total). Returns {element, renew(index), go(step), focus(), index()}.
+  // with one link in it, told(total). Returns {element, renew(index), go(step), show(index), row(index) → Promise, index(), leave()}.
   function makeList({ label, caption, headings, load, draw, told }) {
-    const [above, below] = [makeSpacer(headings.length), makeSpacer(headings.length)];
+    const [above, below] = [makeSpacer(), makeSpacer()];
     const body = el("tbody", null, above, below);
     const probe = el("div", { class: "row-probe", "aria-hidden": "true" });
     const table = el("table", { class: "rows", "aria-rowcount": -1 }, el("caption", { class: "unseen" }, caption),
@@ -24,7 +24,7 @@
     const state = { total: 0, active: 0, version: 0, pages: new Map(), drawn: new Map(), isDue: false, isFocusDue: false };
     const watcher = new ResizeObserver(redrawSoon);
     watcher.observe(frame);
-    return { element: frame, renew, go, focus: () => focusRow(state.active), index: () => state.active, leave: () => watcher.disconnect() };
+    return { element: frame, renew, go, show, row, index: () => state.active, leave: () => watcher.disconnect() };
 
     // ── loading ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -37,8 +37,7 @@
       setTotal(found.total);
       state.active = Math.min(index, Math.max(0, state.total - 1));
       clear();
-      reveal(state.active);
-      redraw();
+      show(state.active);
     }
 
     function setTotal(total) {
@@ -82,6 +81,11 @@
       return rows ? rows[index % PAGE] : null;
     }
 
+    async function row(index) {
+      const known = state.pages.get(Math.floor(index / PAGE));
+      return known ? known[index % PAGE] : (await load(index, 1)).rows[0];
+    }
+
     // ── measuring ───────────────────────────────────────────────────────────────────────────────────────
 
     function measure() {
@@ -98,11 +102,13 @@
       return isScaled ? Math.min(1, top / most) * (state.total - fit) : top / height;
     }
 
+    // Brings a row into sight, to the middle if it is far.
     function reveal(index) {
       const size = measure();
       const first = findFirst(size);
       if (index >= first && index + 1 <= first + size.fit) return;
-      const wanted = Math.max(0, index < first ? index : index + 1 - size.fit);
+      const isFar = index < first - 2 || index > first + size.fit + 1;
+      const wanted = Math.max(0, isFar ? index - size.fit / 2 : index < first ? index : index + 1 - size.fit);
       frame.scrollTop = size.isScaled ? (wanted / (state.total - size.fit)) * size.most : wanted * size.height;
     }
 
@@ -141,7 +147,7 @@
 
     function drawRow(index) {
       const found = find(index);
-      const cells = found ? draw(found, index) : [el("td", { colspan: headings.length }, "…")];
+      const cells = found ? draw(found, index) : [el("td", null, "…")];
       const row = el("tr", { "aria-rowindex": index + 2, class: found ? null : "is-waiting", on: { click: onClick } }, cells);
       row.dataset.index = String(index);
       markActive(row, index === state.active);
@@ -195,10 +201,16 @@
 
     function go(step) {
       if (!state.total) return;
-      activate(Math.min(state.total - 1, Math.max(0, state.active + step)));
-      reveal(state.active);
-      redraw();
+      show(Math.min(state.total - 1, Math.max(0, state.active + step)));
       focusRow(state.active);
+    }
+
+    // Only what is as high as its rows can be scrolled to one of them.
+    function show(index) {
+      activate(index);
+      redraw();
+      reveal(index);
+      redraw();
     }
 
     function onFocus(event) {
@@ -224,8 +236,8 @@
     }
   }
 
-  function makeSpacer(columns) {
-    return el("tr", { class: "spacer", role: "presentation", "aria-hidden": "true" }, el("td", { colspan: columns }));
+  function makeSpacer() {
+    return el("tr", { class: "spacer", role: "presentation", "aria-hidden": "true" }, el("td"));
   }
 
   ak.list = { makeList };

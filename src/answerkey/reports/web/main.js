@@ -4,9 +4,9 @@
   const ak = window.ak;
   const { el, link, said, makeRoute, parseRoute } = ak.core;
   const KEYS = [
-    ["/", "search the samples"], ["j  k", "next or previous row, sample or flip"], ["↓  ↑", "next or previous row in the table"],
+    ["/", "search the samples"], ["j  k", "next or previous row or sample"], ["↓  ↑", "next or previous row in the table"],
     ["Enter", "open the sample"], ["→  ←", "next or previous sample"], ["Escape", "back to the table, or close"],
-    ["?", "show these keys"],
+    ["?", "show the shortcuts"],
   ];
   const frame = {};
   const state = { view: null, scrolls: new Map(), path: null, isFresh: false, isSearching: false, turn: 0 };
@@ -22,6 +22,7 @@
       return showTrouble(makePlace(), error);
     }
     frame.footer.append(sayMade());
+    ak.source.renewed = renew;
     history.scrollRestoration = "manual";
     window.addEventListener("hashchange", navigate);
     document.addEventListener("keydown", onKey);
@@ -60,7 +61,7 @@
     document.body.prepend(
       el("a", { class: "skip", href: "#ak-main", on: { click: skip } }, "Skip to the content"),
       el("header", { class: "site" }, link("/", { class: "brand" }, drawBrand(), "answerkey"), frame.nav,
-        el("div", { class: "tools" }, drawThemes(), el("button", showKeys, "Keys"))),
+        el("div", { class: "tools" }, drawThemes(), el("button", showKeys, "Shortcuts"))),
       frame.main, frame.footer, frame.keys,
       el("div", { id: "ak-live", class: "unseen", role: "status", "aria-live": "polite" }));
   }
@@ -74,13 +75,13 @@
   function drawThemes() {
     const choose = (event) => ak.core.setTheme(event.target.value);
     const chosen = ak.core.readTheme();
-    return el("label", { class: "select" }, el("span", null, "Colours"), el("select", { on: { change: choose } },
+    return el("label", { class: "select" }, el("span", null, "Theme"), el("select", { on: { change: choose } },
       ak.core.THEMES.map((theme) => el("option", { value: theme, selected: theme === chosen }, theme))));
   }
 
   function drawKeys() {
     const close = () => frame.keys.close();
-    return el("dialog", { class: "keys", "aria-labelledby": "ak-keys-title" }, el("h2", { id: "ak-keys-title" }, "Keys"),
+    return el("dialog", { class: "keys", "aria-labelledby": "ak-keys-title" }, el("h2", { id: "ak-keys-title" }, "Shortcuts"),
       el("dl", null, KEYS.map(([keys, does]) => el("div", null,
         el("dt", null, keys.split("  ").map((key) => el("kbd", null, key))), el("dd", null, does)))),
       el("button", { type: "button", on: { click: close } }, "Close"));
@@ -91,13 +92,17 @@
   async function drawNav(route) {
     const { runs } = ak.source.mode === "report" ? await ak.source.runs() : { runs: [] };
     const id = route.run || (runs.length === 1 ? runs[0].id : null);
-    const run = id === null ? null : await ak.source.overview(id);
+    const run = id === null ? null : await ak.source.overview(id, { isBrief: true });
     const isWhole = runs.length === 1 && run.tasks.length === 1;
     frame.nav.replaceChildren(...[
-      !isWhole && mark(link("/"), route.page === "home", ak.source.mode === "report" ? "Contents" : "Runs"),
+      !isWhole && mark(link("/"), ["home", ak.source.hasComparison && "compare"].includes(route.page), nameHome(runs)),
       ...(route.run || isWhole ? listRunLinks(run, runs, route, isWhole) : []),
-      ak.source.hasComparison && mark(link(makeRoute(["compare", runs.map((one) => one.id).join(",")])), route.page === "compare", "Comparison"),
     ].filter(Boolean));
+  }
+
+  function nameHome(runs) {
+    if (ak.source.mode !== "report") return "Runs";
+    return runs.length > 2 ? "Leaderboard" : runs.length > 1 ? "Comparison" : "Tasks";
   }
 
   function listRunLinks(run, runs, route, isWhole) {
@@ -106,7 +111,7 @@
     return [
       runs.length > 1 && choose("Run", runs.map((one) => [one.id, one.label]), run.id, (id) => makeRoute(["run", id, 0])),
       tasks.length > 1 && choose("Task", tasks, String(number), (i) => makeRoute(["run", run.id, i])),
-      mark(link(makeRoute(["run", run.id, number])), route.page === "overview" || (isWhole && route.page === "home"), "Overview"),
+      mark(link(makeRoute(["run", run.id, number])), route.page === "overview" || (isWhole && route.page === "home"), "Summary"),
       mark(link(makeRoute(["run", run.id, number, "samples"])), ["samples", "sample"].includes(route.page), "Samples"),
     ];
   }
@@ -134,27 +139,36 @@
     home: (place, route) => (ak.source.mode === "report" ? ak.overview.showHome(place, route) : ak.runs.show(place, route)),
     overview: (place, route) => ak.overview.show(place, route),
     samples: (place, route) => ak.samples.show(place, route),
-    sample: (place, route) => ak.sample.show(place, route),
+    sample: (place, route) => ak.samples.show(place, route),
     compare: (place, route) => ak.compare.show(place, route),
   };
 
   async function navigate() {
     if (location.hash && !location.hash.startsWith("#/")) return;
     const turn = (state.turn += 1);
-    leave();
     const route = parseRoute(location.hash);
-    const place = makePlace();
     frame.main.setAttribute("aria-busy", "true");
+    // A page may go on to another address by itself, as the table of samples does when one is opened.
+    const followed = route && state.view && state.view.follow ? state.view.follow(route) : null;
+    if (!followed) leave();
+    const place = followed ? frame.main.firstChild : makePlace();
     try {
       if (!route) throw new Error("This address leads nowhere.");
-      await drawNav(route);
-      const view = (await PAGES[route.page](place, route)) || {};
+      if (!followed) await drawNav(route);
+      const view = followed ? { title: await followed } : (await PAGES[route.page](place, route)) || {};
       if (turn !== state.turn) return view.leave && view.leave();
-      arrive(view, route);
+      if (followed) name(view.title, route);
+      else arrive(view, route);
     } catch (error) {
       if (turn === state.turn) showTrouble(place, error);
     }
     frame.main.removeAttribute("aria-busy");
+  }
+
+  // Shows the overview of a run again, if it is still the one in sight.
+  function renew(run) {
+    const route = parseRoute(location.hash);
+    if (route && route.page === "overview" && route.run === run) navigate();
   }
 
   function makePlace() {
@@ -169,11 +183,15 @@
     state.view = null;
   }
 
+  function name(title, route) {
+    state.path = route.path;
+    document.title = ak.core.makeVisible([title, "answerkey"].filter(Boolean).join(" · "));
+  }
+
   function arrive(view, route) {
     const isFirst = state.path === null;
     state.view = view;
-    state.path = route.path;
-    document.title = ak.core.makeVisible([view.title, "answerkey"].filter(Boolean).join(" · "));
+    name(view.title, route);
     window.scrollTo(0, state.isFresh ? 0 : state.scrolls.get(route.path) || 0);
     state.isFresh = false;
     const heading = frame.main.querySelector(state.isSearching ? "#search" : "h1");
@@ -182,6 +200,7 @@
   }
 
   function showTrouble(place, error) {
+    leave();
     const heading = el("h1", { tabindex: "-1" }, "This cannot be shown");
     place.replaceChildren(el("header", { class: "title" }, heading), el("p", { role: "alert" }, said(error.message)),
       el("p", null, link("/", { class: "button" }, "Go to the first page")));
@@ -229,7 +248,7 @@
   // ── print ─────────────────────────────────────────────────────────────────────────────────────────────
 
   function openAll() {
-    for (const details of frame.main.querySelectorAll("details:not([open])")) {
+    for (const details of frame.main.querySelectorAll("details:not([open], .copy)")) {
       details.open = true;
       details.dataset.forPrint = "";
     }

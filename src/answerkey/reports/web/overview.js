@@ -1,11 +1,12 @@
-// A task of a run at a glance: the number and what it is held against, counts that add up, what the audit
-// says, then the figures. `showHome` is the first page of a report with several runs or tasks.
+// A task of a run at a glance: the number and what it is held against, counts that add up, the findings of
+// the audit, then the figures. `showHome` is the first page of a report.
 (function () {
   "use strict";
   const ak = window.ak;
   const { el, put, link, said, sentence, capitalize, banner, sign, unseen, makeRoute } = ak.core;
-  const { count, counted, percent, figure, interval, isNumber } = ak.core;
-  const { forest, bars, segments, heat, curve, histogram, plainTable } = ak.charts;
+  const { count, counted, percent, figure, interval, precision, isNumber } = ak.core;
+  const { forest, bars, segments, heat, curve, histogram, plainTable, sideways } = ak.charts;
+  const { panel } = ak.copy;
 
   async function show(place, route) {
     const run = await ak.source.overview(route.run);
@@ -13,9 +14,10 @@
     if (!task) throw new Error("This run has no such task.");
     const at = (query) => makeRoute(["run", run.id, route.task, "samples"], query);
     put(place,
-      drawTitle(run, task),
+      drawTitle(task),
       drawBanners(run),
       el("div", { class: "top" }, drawHeadline(task), drawCounts(task, at)),
+      drawFacts(run, task),
       drawFindings(run, task, route.task),
       drawGates(run.gates),
       drawPlots(task, at),
@@ -29,55 +31,77 @@
 
   // ── who and what ──────────────────────────────────────────────────────────────────────────────────────
 
-  function drawTitle(run, task) {
+  function drawTitle(task) {
+    return el("header", { class: "title" },
+      el("h1", { tabindex: "-1" }, said(nameTask(task))),
+      el("p", { class: "subtitle" }, said(task.model), el("span", { class: "dim" }, " on "), said(task.dataset)));
+  }
+
+  function drawFacts(run, task) {
     const facts = [
-      ["Model", task.model], ["Dataset", task.dataset], ["Scorer", task.scorer], ["Rule", task.rule],
+      ["Task", task.display_name && task.display_name !== task.key ? task.key : null], ["Scorer", task.scorer], ["Extraction rule", task.rule],
       ["Trials", task.num_trials > 1 ? `${task.num_trials} of each sample` : null],
       ["Run", run.label], ["Started", ak.core.moment(run.started_at)],
       ["Took", run.seconds > 0 ? ak.core.seconds(run.seconds) : null],
     ];
-    return el("header", { class: "title" },
-      el("p", { class: "kicker" }, task.display_name && task.display_name !== task.key ? said(task.key) : "Task"),
-      el("h1", { tabindex: "-1" }, said(nameTask(task))),
-      el("dl", { class: "facts" }, facts.filter(([, value]) => value).map(([name, value]) =>
-        el("div", null, el("dt", null, name), el("dd", null, said(value))))));
+    return el("dl", { class: "facts inline" }, facts.filter(([, value]) => value).map(([name, value]) =>
+      el("div", null, el("dt", null, name), el("dd", null, said(value)))));
   }
 
   const STATES = {
     incomplete: "This run is incomplete: it has counts, and no shares yet.",
-    running: "This run is under way: its numbers are not final.",
+    running: "This run is still running: its numbers are not final.",
   };
   const SIMULATED = "SIMULATED: the answers are made from the key, by no language model.";
 
   function drawBanners(run) {
-    const lines = [run.simulated && SIMULATED, STATES[run.status], ...run.notices].filter(Boolean);
-    return lines.length ? el("section", { class: "banners", "aria-label": "Notices" }, lines.map(banner)) : null;
+    return drawNotices([run.simulated && SIMULATED, STATES[run.status], ...run.notices].filter(Boolean));
+  }
+
+  // Many notices wait behind the first one.
+  function drawNotices(lines) {
+    if (!lines.length) return null;
+    const rest = lines.length > 3 ? lines.splice(1) : [];
+    return el("section", { class: "banners", "aria-label": "Notices" }, lines.map(banner),
+      rest.length > 0 && el("details", null, el("summary", { class: "small" }, counted(rest.length, "more notice")), rest.map(banner)));
   }
 
   // ── the number ────────────────────────────────────────────────────────────────────────────────────────
 
   function drawHeadline(task) {
     const { headline } = task;
-    return el("section", { class: "headline", "aria-labelledby": "headline" },
-      el("h2", { id: "headline" }, said(headline.name)),
+    const { value, is_share: isShare, right, n } = headline;
+    const digits = precision(headline.interval, n, isShare);
+    const unit = isRepeated(task) && n !== task.samples ? "completion" : "sample";
+    return panel(said(headline.name), [
       el("p", { class: "big" },
-        el("span", { class: "value" }, figure(headline.value, headline.is_share)),
+        el("span", { class: "value" }, isNumber(value) ? figure(value, isShare, digits) : "no value"),
         headline.interval && el("span", { class: "reach-text" },
-          interval(headline.interval, headline.is_share), el("small", null, "95 % interval"))),
-      isNumber(headline.value) && drawHeld(headline),
-      headline.sentence && el("p", { class: "lead" }, sentence(headline.sentence)),
-      isNumber(headline.above_chance) && el("p", { class: "dim small" },
-        `Corrected for chance: ${figure(headline.above_chance, headline.is_share)}.`));
+          interval(headline.interval, isShare, digits), el("small", null, "95 % interval"))),
+      isNumber(value) && el("p", { class: "lead" }, isNumber(right) ? `${count(right)} of ${count(n)} right` : `on ${counted(n, unit)}`, sayChance(headline, digits)),
+      isNumber(value) && drawHeld(headline, digits),
+      headline.note && el("p", { class: isNumber(value) ? "dim small" : "lead" }, sentence(headline.note)),
+    ], { kind: "headline", id: "headline" });
+  }
+
+  // How the number stands to what guessing would get.
+  function sayChance({ value, chance, above_chance, interval: reach, is_share }, digits) {
+    if (!isNumber(chance)) return null;
+    const corrected = isNumber(above_chance) ? el("span", { class: "dim" }, `; ${figure(above_chance, is_share, digits)} corrected for chance`) : null;
+    if (!reach || (reach[0] <= chance && reach[1] >= chance)) return [reach ? ", not told apart from chance" : "", corrected];
+    const points = ak.core.difference(Math.abs(value - chance), true, digits).slice(1);
+    return [`, ${points} ${value > chance ? "above" : "below"} chance`, corrected];
   }
 
   // The number, the baseline's and chance on one scale.
-  function drawHeld(headline) {
+  function drawHeld(headline, digits) {
     const { baseline } = headline;
     const rows = [{ label: "this run", value: headline.value, interval: headline.interval, is_own: true }];
     if (baseline && isNumber(baseline.value)) rows.push({ label: "baseline", about: baseline.label, value: baseline.value });
     if (isNumber(headline.chance)) rows.push({ label: "chance", value: headline.chance, is_level: true });
+    if (rows.length === 1) return null;
     const figureOfAll = forest({
-      rows, first: unseen("run"), what: unseen(said(headline.name)), isShare: headline.is_share, isBare: true,
+      rows, first: unseen("run"), what: unseen(said(headline.name)), isShare: headline.is_share, isBare: true, digits,
       reference: findChance(headline), caption: unseen("The number on a scale, against chance and baseline"),
     });
     const isCompared = baseline && isNumber(baseline.difference);
@@ -87,8 +111,10 @@
   function drawDifference(baseline, isShare) {
     const { difference: value, interval: reach } = baseline;
     return forest({
-      rows: [{ label: "difference", about: "this run − baseline", value, interval: reach, is_own: true }],
-      first: unseen("difference"), what: unseen("difference"), isShare, isDifference: true, isBare: true,
+      rows: [{
+        label: "difference", about: isNumber(baseline.p) ? `p ${ak.core.sayIs(baseline.p)}` : null, value, interval: reach, is_own: true,
+      }],
+      first: unseen("difference"), what: unseen("difference"), isShare, isDifference: true, isBare: true, sides: ["baseline better", "this run better"],
       caption: unseen("The difference to the baseline on a scale of its own"),
     });
   }
@@ -98,35 +124,37 @@
   }
 
   // What the dashed line of a figure is.
-  function drawChanceKey({ chance, is_share }) {
+  function drawChanceKey({ chance, is_share, interval: reach, n }) {
     if (!isNumber(chance)) return null;
-    return el("p", { class: "key" }, el("span", { class: "key-chance", "aria-hidden": "true" }), `chance ${figure(chance, is_share)}`);
+    return el("p", { class: "key" }, el("span", { class: "key-chance", "aria-hidden": "true" }), `chance ${figure(chance, is_share, precision(reach, n, is_share))}`);
   }
 
   // ── counts that add up ────────────────────────────────────────────────────────────────────────────────
 
   function drawCounts(task, at) {
-    const { counts } = task;
+    const { counts, headline: { right } } = task;
     const refused = counts.refused ? `${count(counts.refused)} refused` : null;
+    const reasons = [counts.failed && `${count(counts.failed)} FAILED`, counts.errors && `${count(counts.errors)} ERROR`].filter(Boolean).join(", ");
+    const valid = isNumber(right)
+      ? [{ kind: "right", label: "right", count: right, show: "right" }, { kind: "wrong", label: "wrong", count: counts.valid - right, show: "wrong" }]
+      : [{ kind: "valid", label: "VALID", count: counts.valid }];
     const parts = [
-      { kind: "valid", label: "VALID", count: counts.valid },
+      ...valid,
       { kind: "invalid", label: "INVALID", count: counts.invalid, show: "invalid", note: refused },
-      { kind: "failed", label: "FAILED", count: counts.failed, show: "failed" },
-      { kind: "error", label: "ERROR", count: counts.errors, show: "failed" },
+      { kind: "failed", label: "not scored", count: counts.failed + counts.errors, show: "failed", note: reasons },
     ];
     const total = counts.samples;
     const noun = task.num_trials > 1 && total !== task.samples ? "completions" : "samples";
-    return el("section", { class: "counts", "aria-labelledby": "counts" },
-      el("h2", { id: "counts" }, "What was counted"),
+    return panel(capitalize(noun), [
       segments(parts),
       el("table", { class: "plain sums" },
         el("caption", null, unseen(`How the ${noun} add up`)),
         el("thead", { class: "unseen" }, el("tr", null, ["status", "count", "share"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", null, parts.map((part) => drawCount(part, total, at))),
-        el("tfoot", null, drawCount({ name: noun, count: total }, total, at))),
-      el("p", { class: "dim small" }, `${count(counts.scored)} scored = ${count(counts.valid)} VALID + ${count(counts.invalid)} INVALID`),
+        el("tfoot", null, drawCount({ kind: "all", name: "all", count: total, show: "all" }, total, at))),
       isRepeated(task) && total === task.samples && el("p", { class: "dim small" }, "A sample counts as the worst of its completions."),
-      drawWays(task, at));
+      task.rows.has_flips && el("p", { class: "small" }, link(at({ show: "flipped" }), null, "Samples that extraction rules read differently")),
+    ], { kind: "counts", id: "counts" });
   }
 
   // Trials, and orders of the options: several completions of one sample.
@@ -138,23 +166,17 @@
     return isRepeated(task) ? "completions" : "samples";
   }
 
-  function drawWays({ rows }, at) {
-    const ways = { all: "all", right: "right", wrong: "wrong", ...(rows.has_flips && { flipped: "flipped between rules" }) };
-    const links = Object.entries(ways).map(([show, words]) => link(at(show === "all" ? {} : { show }), null, words));
-    return el("p", { class: "small" }, "See samples: ", separate(links), ".");
-  }
-
   function separate(children) {
     return children.map((child, i) => [i ? ", " : "", child]);
   }
 
   function drawCount(part, total, at) {
     const name = part.name || [el("span", { class: `chip is-${part.kind}`, "aria-hidden": "true" }), part.label];
-    const told = part.show && part.count ? link(at({ show: part.show }), null, name) : name;
+    const told = part.show && part.count ? link(at(part.show === "all" ? {} : { show: part.show }), null, name) : name;
     return el("tr", null,
       el("th", { scope: "row" }, told, part.note ? el("small", null, part.note) : null),
       el("td", { class: "number" }, count(part.count)),
-      el("td", { class: "number dim" }, total ? percent(part.count / total, 1) : "–"));
+      el("td", { class: "number dim" }, total ? percent(part.count / total, precision(null, total)) : "–"));
   }
 
   // ── what the audit says ───────────────────────────────────────────────────────────────────────────────
@@ -162,7 +184,7 @@
   function drawFindings(run, task, number) {
     const found = task.findings;
     return el("section", { class: "findings", "aria-labelledby": "findings" },
-      el("h2", { id: "findings" }, "What the audit says"),
+      el("h2", { id: "findings" }, "Findings"),
       found.length
         ? el("ol", null, found.map((finding) => drawFinding(finding, (id) => linkSample(run, number, id))))
         : el("p", null, task.audited.n ? "Nothing stands out." : "There was nothing to audit."),
@@ -197,30 +219,28 @@
   // ── figures ───────────────────────────────────────────────────────────────────────────────────────────
 
   function drawPlots(task, at) {
+    const { plots } = task;
+    const isLarge = plots.letters && plots.letters.predicted.length > 8;
     const drawn = [
-      panel("By category", task.plots.categories && drawCategories(task, at), "wide"),
-      panel("Under each reading rule", task.plots.rules && drawRules(task), "wide"),
-      panel("Letters, true against predicted", task.plots.letters && drawLetters(task, at)),
-      panel("INVALID by reason", task.plots.invalid && task.plots.invalid.length && drawInvalid(task.plots.invalid, at)),
-      panel("Recall by letter", task.plots.recalls && drawRecalls(task, at)),
-      panel("Reliability", task.plots.reliability && drawReliability(task.plots.reliability)),
-      panel("Latency", task.plots.latency && drawLatency(task.plots.latency)),
-      panel("Tokens", task.plots.tokens && drawTokens(task.plots.tokens)),
+      plots.categories && panel("By category", drawCategories(task, at), { kind: "wide" }),
+      plots.rules && panel("By extraction rule", drawRules(task), { kind: "wide" }),
+      plots.letters && panel("Confusion matrix", drawLetters(task, at), { kind: isLarge ? "wide" : "" }),
+      plots.recalls && panel("Recall", drawRecalls(task, at)),
+      plots.invalid && plots.invalid.length > 0 && panel("INVALID by reason", drawInvalid(plots.invalid, at)),
+      plots.reliability && panel("Reliability", drawReliability(plots.reliability)),
+      plots.latency && panel("Latency", drawLatency(plots.latency)),
+      plots.tokens && panel("Tokens", drawTokens(plots.tokens)),
     ].filter(Boolean);
     const halves = drawn.filter((one) => !one.classList.contains("wide"));
     if (halves.length % 2) halves[halves.length - 1].classList.add("wide");
     return drawn.length ? el("section", { class: "plots", "aria-label": "Figures" }, drawn) : null;
   }
 
-  function panel(name, drawing, width) {
-    return drawing ? el("section", { class: `panel ${width || ""}` }, el("h2", null, name), drawing) : null;
-  }
-
   function drawCategories(task, at) {
     const { column, rows } = task.plots.categories;
     const { headline } = task;
     const reference = isNumber(headline.value) ? { value: headline.value } : null;
-    return [explain(`${capitalize(headline.name)} in each value of `, said(column), reference ? "; the dashed line is the whole." : "."),
+    return [reference && explain("The dashed line is the whole dataset."),
       forest({
         rows: rows.map((row) => ({ ...row, label: row.label ?? "(none)", href: row.label === null ? null : at({ category: row.label }) })),
         first: column, what: headline.name, isShare: headline.is_share, reference,
@@ -234,17 +254,38 @@
   const KINDS = { own: "this run", rule: "rule", lens: "other harness" };
 
   function drawRules(task) {
-    const rows = task.plots.rules.map((row) => ({
-      label: row.kind === "own" && task.rule && row.name === "own" ? task.rule : row.name, note: nameKind(row),
-      value: row.value, interval: row.interval, n: row.n, is_own: row.kind === "own", after: [percent(row.invalid_share), count(row.read)],
-    }));
+    const rank = (row) => (row.kind === "own" ? 0 : 1);
+    const rows = [...task.plots.rules].sort((one, other) => rank(one) - rank(other) || ak.charts.compareKeys(one.value, other.value, -1));
+    const isFolded = (row) => row.kind === "lens" && row.read < row.n / 2;
+    const [shown, folded] = [rows.filter((row) => !isFolded(row)), rows.filter(isFolded)];
+    const draw = (some) => forest({
+      rows: joinAlike(some).map((alike) => listRule(alike, task)), first: "read by", what: "accuracy", after: ["INVALID", "read"], reference: findChance(task.headline),
+    });
     return [
-      explain("The same completions, read by other rules, and as other harnesses would read them.",
-        " A wide spread says that the number depends on how it is read."),
-      forest({ rows, first: "read by", what: "accuracy", after: ["INVALID", "read"], reference: findChance(task.headline) }),
-      drawChanceKey(task.headline),
-      task.audited.unfit && el("p", { class: "dim small" }, sentence(capitalize(task.audited.unfit))),
+      explain("The same completions, read by other rules and as other harnesses would read them."),
+      draw(shown),
+      ak.charts.isOnAxis(findChance(task.headline), shown) && drawChanceKey(task.headline),
+      folded.length > 0 && el("details", null, el("summary", { class: "small" }, `${folded.length} other ${folded.length > 1 ? "harnesses" : "harness"} that read less than half of the completions`), draw(folded)),
     ];
+  }
+
+  // Rules other than this run's own that come to the same numbers are one row.
+  function joinAlike(rows) {
+    const found = new Map();
+    for (const row of rows) {
+      const key = JSON.stringify([row.kind === "own", row.value, row.read, row.n, row.drawn]);
+      found.set(key, [...(found.get(key) || []), row]);
+    }
+    return [...found.values()];
+  }
+
+  function listRule(alike, task) {
+    const [row] = alike;
+    const names = alike.map(({ kind, name }) => (kind === "own" && name === "own" && task.rule ? task.rule : name));
+    return {
+      label: names.join(", "), note: [...new Set(alike.map(nameKind))].join(", "), value: row.value, interval: row.interval, n: row.n, is_own: row.kind === "own",
+      after: [percent(row.invalid_share, precision(null, row.n)), count(row.read)],
+    };
   }
 
   function nameKind({ kind, drawn }) {
@@ -264,7 +305,7 @@
 
   function drawLetters(task, at) {
     const address = (truth, name) => (name === "INVALID" ? at({ show: "invalid", truth }) : at({ truth, predicted: name }));
-    return [explain(`Of the ${nounOf(task)} with this truth, which letter was read. The framed diagonal is right.`),
+    return [explain(`Which letter was read, of the ${nounOf(task)} with each truth. The framed diagonal is right.`),
       heat(task.plots.letters, { address })];
   }
 
@@ -272,15 +313,16 @@
     const { rows, rstd } = task.plots.recalls;
     const spread = isNumber(rstd) ? ` Their standard deviation (RStd) is ${Number(rstd.toPrecision(3))} points.` : "";
     const lines = rows.map((row) => ({ ...row, label: row.letter, href: at({ truth: row.letter }) }));
-    return [explain(`Of the ${nounOf(task)} whose truth is this letter, the share that is right.${spread}`),
+    return [explain(`The share that is right, of the ${nounOf(task)} whose truth is this letter.${spread}`),
       forest({ rows: lines, first: "truth", what: "recall", isSmall: true })];
   }
 
   function drawReliability({ bins, ece, ece_bins }) {
-    const title = `Reliability curve: accuracy by confidence in ${bins.length} bins; expected calibration error ${percent(ece)}`;
+    const digits = precision(null, bins.reduce((sum, bin) => sum + bin.n, 0));
+    const title = `Reliability curve: accuracy by confidence in ${bins.length} bins; expected calibration error ${percent(ece, digits)}`;
     return [explain("Accuracy (up) where the model is so confident (across), in per cent. On the dashed line both agree;",
       " bars below show how many samples."),
-      curve({ bins, title, caption: `Expected calibration error ${percent(ece)} over ${ece_bins || bins.length} bins.` })];
+      curve({ bins, title, caption: `Expected calibration error ${percent(ece, digits)} over ${ece_bins || bins.length} bins.` })];
   }
 
   function drawLatency({ p50, p95, bins }) {
@@ -293,7 +335,7 @@
 
   function drawTokens({ prompt, completion, bins }) {
     const caption = `${count(prompt)} tokens in prompts, ${count(completion)} in completions.`;
-    if (!bins || !bins.length) return el("p", null, caption);
+    if (!bins || bins.length < 2) return el("p", null, caption);
     const [title, say] = [`Tokens of completions: ${caption}`, (value) => count(Math.round(value))];
     return [explain("How many tokens a completion took."), histogram({ bins, title, say, what: "tokens", caption })];
   }
@@ -304,14 +346,14 @@
     if (!task.metrics.length) return null;
     const headings = ["metric", "value", "95 % interval", "n", "left out", "scorer", "kind"];
     const table = plainTable(headings, task.metrics.map(listMetric));
-    return el("section", { class: "metrics", "aria-labelledby": "metrics" }, el("h2", { id: "metrics" }, "All metrics"),
-      el("div", { class: "sideways", tabindex: "0", role: "group", "aria-label": "All metrics" }, table));
+    return panel("All metrics", sideways("All metrics", table), { kind: "metrics", id: "metrics" });
   }
 
   function listMetric(metric) {
+    const digits = precision(metric.interval, metric.n, metric.is_share);
     return [
       [said(metric.name), metric.note && el("small", null, sentence(metric.note))],
-      figure(metric.value, metric.is_share), interval(metric.interval, metric.is_share), count(metric.n),
+      figure(metric.value, metric.is_share, digits), interval(metric.interval, metric.is_share, digits), count(metric.n),
       sayLeftOut(metric.left_out), said(metric.scorer || ""), said(metric.kind || ""),
     ];
   }
@@ -323,20 +365,17 @@
 
   // ── several runs or tasks ─────────────────────────────────────────────────────────────────────────────
 
-  async function showHome(place) {
+  async function showHome(place, route) {
     const { runs } = await ak.source.runs();
-    const overviews = await Promise.all(runs.map((run) => ak.source.overview(run.id)));
-    const rows = overviews.flatMap((run) => run.tasks.map((task, number) => ({ run, task, number })));
-    if (rows.length === 1) return show(place, { run: rows[0].run.id, task: 0 });
-    const keys = [...new Set(rows.map((row) => row.task.key))];
-    const comparison = ak.source.hasComparison ? await ak.source.comparison(runs.map((run) => run.id)) : null;
+    if (runs.length > 1) return ak.compare.show(place, { ...route, ids: runs.map((run) => run.id) });
+    const run = await ak.source.overview(runs[0].id);
+    if (run.tasks.length === 1) return show(place, { run: run.id, task: 0 });
+    const title = ak.source.title || run.label;
     put(place,
-      el("header", { class: "title" }, el("p", { class: "kicker" }, "Report"),
-        el("h1", { tabindex: "-1" }, said(ak.source.title || "Report")),
-        el("p", null, `${counted(overviews.length, "run")}, ${counted(keys.length, "task")}.`)),
-      comparison && [comparison.refused, ...comparison.notices].filter(Boolean).map(banner),
-      overviews.length === 1 ? [drawBanners(overviews[0]), drawTasks(rows)] : keys.map((key) => drawRuns(key, rows, comparison)));
-    return { title: ak.source.title || "Report" };
+      el("header", { class: "title" }, el("h1", { tabindex: "-1" }, said(title)), el("p", { class: "subtitle" }, counted(run.tasks.length, "task"))),
+      drawBanners(run),
+      drawTasks(run.tasks.map((task, number) => ({ run, task, number }))));
+    return { title };
   }
 
   // The tasks of one run: a table for each metric that they are measured by.
@@ -344,10 +383,10 @@
     const names = [...new Set(rows.map(({ task }) => task.headline.name))];
     return names.map((name) => {
       const alike = rows.filter(({ task }) => task.headline.name === name);
-      return el("section", { class: "panel wide" }, el("h2", null, said(name)), forest({
+      return panel(said(name), forest({
         rows: alike.map((row) => listHeadline(row, nameTask(row.task))),
         first: "task", what: name, isShare: alike[0].task.headline.is_share,
-      }));
+      }), { kind: "wide" });
     });
   }
 
@@ -356,30 +395,5 @@
     return { label, about: task.model, value, interval: reach, n, href: makeRoute(["run", run.id, number]), is_own: true };
   }
 
-  const MOST_SENTENCES = 8;
-
-  // One task in several runs, and how they compare.
-  function drawRuns(key, all, comparison) {
-    const rows = all.filter(({ task }) => task.key === key);
-    const compared = comparison ? comparison.tasks.find((task) => task.key === key) : null;
-    const { headline } = rows[0].task;
-    return el("section", { class: "panel wide" }, el("h2", null, said(nameTask(rows[0].task))),
-      forest({
-        rows: rows.map((row) => listHeadline(row, row.run.label)),
-        first: "run", what: headline.name, isShare: headline.is_share, reference: findChance(headline),
-      }),
-      drawChanceKey(headline),
-      compared && drawSentences(compared));
-  }
-
-  function drawSentences({ key, runs, pairs }) {
-    const ids = runs.map((run) => run.id).join(",");
-    const name = (id) => said(runs.find((run) => run.id === id).label);
-    const lead = (pair, number) => link(makeRoute(["compare", ids], { task: key, pair: number }), null,
-      "Compare", unseen(" ", name(pair.first), " and ", name(pair.second)));
-    return el("ul", { class: "sentences" }, pairs.slice(0, MOST_SENTENCES).map((pair, number) =>
-      el("li", null, sentence(pair.sentence), " ", lead(pair, number))));
-  }
-
-  ak.overview = { show, showHome, nameTask };
+  ak.overview = { show, showHome, nameTask, drawNotices };
 })();

@@ -3,6 +3,7 @@
 (function () {
   "use strict";
   const ak = window.ak;
+  const { sideways } = ak.charts;
   const { el, link, said, unseen, count, counted, figure, interval, makeRoute, isNumber, moment } = ak.core;
   const SOON = 2000;
   const LATER = 10000;
@@ -14,7 +15,7 @@
   const STATUSES = {
     complete: { word: "complete", sign: "✓", kind: "right" },
     incomplete: { word: "incomplete", sign: "!", kind: "failed" },
-    running: { word: "under way", sign: "…", kind: "partial" },
+    running: { word: "running", sign: "…", kind: "partial" },
     unreadable: { word: "unreadable", sign: "✗", kind: "error" },
   };
   // Ticks outlast the page: who comes back from a comparison finds them.
@@ -34,7 +35,8 @@
     const trends = el("section", { class: "panel wide trends", "aria-labelledby": "trends" });
     const search = el("input", { type: "search", id: "search", autocomplete: "off", spellcheck: "false", placeholder: "name, task, model or status", on: { input: () => look({ text: search.value.trim().toLowerCase() }) } });
     const compare = el("a", { class: "button" });
-    const clear = el("button", { type: "button", class: "quiet", on: { click: clearTicks } }, "Clear the ticks");
+    const clear = el("button", { type: "button", class: "quiet", on: { click: clearTicks } }, "Clear the selection");
+    const all = el("button", { type: "button", class: "quiet", on: { click: tickAll } });
     const body = el("tbody");
     const more = el("button", { type: "button", class: "quiet", on: { click: () => look({ shown: state.shown + SHOWN }) } });
     const trouble = el("p", { class: "banner", role: "alert" });
@@ -46,9 +48,9 @@
       el("header", { class: "title" }, el("p", { class: "kicker" }, "Runs"), el("h1", { tabindex: "-1" }, said(first.folder)), heading),
       trouble, trends,
       el("section", { "aria-labelledby": "all-runs" }, el("h2", { id: "all-runs" }, "All runs"),
-        el("div", { class: "filters" }, el("div", { class: "search" }, el("label", { for: "search" }, "Search"), search), compare, clear,
-          el("p", { class: "dim small" }, "j and k move, x ticks, c compares")),
-        el("div", { class: "sideways", tabindex: "0", role: "group", "aria-label": "Runs" }, table), more));
+        el("div", { class: "filters" }, el("div", { class: "search" }, el("label", { for: "search" }, "Search"), search), compare, all, clear,
+          el("p", { class: "dim small" }, "j and k move, x selects, c compares")),
+        sideways("Runs", table), more));
     return { element, start, leave, takeKey };
 
     // ── news ────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,7 +113,7 @@
       const { runs } = state.told;
       const found = runs.filter((run) => matches(run, state.text));
       const underWay = runs.filter((run) => run.status === "running").length;
-      heading.textContent = runs.length ? `${counted(runs.length, "run")}${underWay ? `, ${count(underWay)} under way` : ""}.` : "There are no runs here yet; they appear as soon as there are.";
+      heading.textContent = runs.length ? `${counted(runs.length, "run")}${underWay ? `, ${count(underWay)} running` : ""}.` : "There are no runs here yet; they appear as soon as there are.";
       for (const id of ticked) if (!runs.some((run) => run.id === id && canCompare(run))) ticked.delete(id);
       drawTrends(trends, runs);
       drawRows(found.slice(0, state.shown));
@@ -152,12 +154,25 @@
     function tellTicks() {
       const ids = state.told.runs.filter((run) => ticked.has(run.id)).map((run) => run.id);
       const isReady = ids.length >= 2 && ids.length <= MOST_COMPARED;
-      compare.textContent = ids.length > MOST_COMPARED ? `At most ${MOST_COMPARED} runs can be compared` : ids.length ? `Compare ${counted(ids.length, "run")}` : "Tick runs to compare them";
+      compare.textContent = ids.length > MOST_COMPARED ? `At most ${MOST_COMPARED} runs can be compared` : ids.length > 2 ? `Leaderboard of ${counted(ids.length, "run")}` : ids.length ? `Compare ${counted(ids.length, "run")}` : "Select runs to compare them";
       compare.classList.toggle("is-off", !isReady);
       if (isReady) compare.setAttribute("href", `#${makeRoute(["compare", ids.join(",")])}`);
       else compare.removeAttribute("href");
       clear.hidden = ids.length === 0;
+      const left = listAlike().filter((run) => !ticked.has(run.id)).length;
+      all.hidden = left === 0 || ids.length + left > MOST_COMPARED;
+      all.textContent = `Select ${counted(left, ids.length ? "more run" : "run")}`;
       for (const box of body.querySelectorAll("input")) box.checked = ticked.has(box.value);
+    }
+
+    // The newest complete runs that the search finds, as many as can be compared.
+    function listAlike() {
+      return state.told.runs.filter((run) => matches(run, state.text) && canCompare(run)).slice(0, MOST_COMPARED);
+    }
+
+    function tickAll() {
+      for (const run of listAlike()) ticked.add(run.id);
+      tellTicks();
     }
 
     function clearTicks() {
@@ -242,9 +257,13 @@
     if (left) names.append(el("div", null, link(makeRoute(["run", run.id, shown.length]), { class: "small" }, `and ${counted(left, "more task")}`)));
     return [
       names,
-      stack("nowrap", (task) => (isNumber(task.value) ? [el("strong", null, figure(task.value, task.is_share)), " ", el("span", { class: "dim" }, interval(task.interval, task.is_share))] : "–")),
+      stack("nowrap", (task) => (isNumber(task.value) ? [el("strong", null, figure(task.value, task.is_share, digits(task))), " ", el("span", { class: "dim" }, interval(task.interval, task.is_share, digits(task)))] : "–")),
       stack("number", (task) => (isNumber(task.n) ? count(task.n) : "–")),
     ];
+  }
+
+  function digits({ interval: reach, n, is_share: isShare }) {
+    return ak.core.precision(reach, n, isShare);
   }
 
   // Of several names each stays on one line, beside its number.
@@ -296,7 +315,7 @@
 
   function drawTrendTable(label, trends) {
     const heads = ["Task", "Model", "Dataset", "Metric", "Over time", "First", "Latest", "Runs"];
-    return el("div", { class: "sideways", tabindex: "0", role: "group", "aria-label": label }, el("table", { class: "plain" },
+    return sideways(label, el("table", { class: "plain" },
       el("caption", { class: "unseen" }, label),
       el("thead", null, el("tr", null, heads.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", null, trends.map(drawTrend))));
@@ -321,8 +340,8 @@
     return JSON.stringify([key, metric, model, dataset]);
   }
 
-  function drawTrend({ key, name, model, dataset, fingerprint, metric, is_share, values, isAlone }) {
-    const say = (value) => figure(value, is_share);
+  function drawTrend({ key, name, model, dataset, fingerprint, metric, is_share, interval: reach, n, values, isAlone }) {
+    const say = (value) => figure(value, is_share, ak.core.precision(reach, n, is_share));
     const title = `${counted(values.length, "run")}: from ${say(values[0])} to ${say(values[values.length - 1])}, lowest ${say(Math.min(...values))}, highest ${say(Math.max(...values))}`;
     return el("tr", null,
       el("th", { scope: "row" }, said(name || key)), el("td", null, said(model)),

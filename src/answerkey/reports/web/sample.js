@@ -1,116 +1,73 @@
-// One sample's whole way: the row, the prompt, the completion with the span that decided, the verdict and why.
+// One sample's whole way: the verdict and why, the completion with every answer that it states, the question, how
+// other rules read it, the prompt and the row.
 (function () {
   "use strict";
   const ak = window.ak;
-  const { el, put, link, said, sentence, capitalize, banner, unseen, count, counted, makeRoute, isNumber } = ak.core;
-  const { trail } = ak.samples;
+  const { el, put, said, sentence, capitalize, banner, unseen, count, counted, isNumber } = ak.core;
 
-  async function show(place, route) {
-    const run = await ak.source.overview(route.run);
-    const task = run.tasks[route.task];
-    if (!task) throw new Error("This run has no such task.");
-    const sample = await findSample(route);
-    const around = await findNeighbours(route, task, sample);
-    const completion = drawCompletion(sample);
-    put(place,
-      drawBar(route, around),
-      drawTitle(sample, task),
-      el("div", { class: "way" },
-        el("div", null, drawRow(sample), drawPrompt(sample)),
-        el("div", null, completion.element, drawVerdicts(sample), drawReadings(sample.readings, completion.mark))),
-      drawFields(sample));
-    return { title: `Sample ${ak.core.makeVisible(sample.id)}`, keys: (event) => takeKey(event, route, around) };
-  }
+  // The pane beside the table: {element, show(sample, where, {hasBefore, hasAfter}), focus(), clear()}. Its heading and
+  // buttons stay the same elements from sample to sample, and with them the focus.
+  function makePane(task, { step, close }) {
+    const heading = el("h2", { id: "ak-sample", tabindex: "-1" });
+    const where = el("span", { class: "place", role: "status" });
+    const [before, after] = [["← Previous", -1, "k"], ["Next →", 1, "j"]].map(([words, by, key]) =>
+      el("button", { type: "button", title: `key ${key}`, "aria-keyshortcuts": key, on: { click: () => step(by) } }, words));
+    const shut = el("button", { type: "button", title: "key Escape", "aria-keyshortcuts": "Escape", on: { click: close } }, "Close");
+    const [decision, body] = [el("div", { class: "decisions" }), el("div", { class: "way" })];
+    const element = el("section", { class: "pane", "aria-labelledby": "ak-sample", hidden: true },
+      el("header", null, el("div", { class: "steps" }, heading, where, el("span", { class: "pair" }, before, after, shut)), decision), body);
+    return { element, show, focus: () => heading.focus({ preventScroll: true }), clear };
 
-  // The one that the address names; trials of a sample stand one after the other.
-  async function findSample(route) {
-    const first = await ak.source.find(route.run, route.task, route.id);
-    if (!isNumber(first)) throw new Error(ak.source.absence || "There is no such sample in this task.");
-    const sample = await ak.source.sample(route.run, route.task, first);
-    const trial = route.query.get("trial");
-    const step = trial === null || sample.trial === null ? 0 : Number(trial) - sample.trial;
-    return step > 0 ? ak.source.sample(route.run, route.task, first + step) : sample;
-  }
+    function show(sample, place, { hasBefore, hasAfter }) {
+      const hasTrial = sample.trial !== null && task.num_trials > 1;
+      const completion = drawCompletion(sample);
+      element.hidden = false;
+      heading.replaceChildren(said(sample.id), hasTrial ? el("small", null, ` trial ${sample.trial}`) : "");
+      where.textContent = place;
+      [before.disabled, after.disabled] = [!hasBefore, !hasAfter];
+      decision.replaceChildren(...drawDecision(sample).filter(Boolean));
+      body.replaceChildren();
+      put(body, completion.element,
+        el("div", { class: "about" }, drawRow(sample), drawVerdicts(sample), drawReadings(sample.readings, completion.mark), drawPrompt(sample), drawFields(sample)));
+      completion.reveal();
+      if (getComputedStyle(element).display === "block") window.scrollTo(0, 0); // it covers a narrow screen
+    }
 
-  // ── before and after ──────────────────────────────────────────────────────────────────────────────────
-
-  async function findNeighbours(route, task, sample) {
-    if (!(await isOnTrail(route, sample))) await startTrail(route, task, sample);
-    const start = Math.max(0, trail.index - 1);
-    const { rows, total } = await ak.source.rows(route.run, route.task, trail.query, start, 3);
-    const at = trail.index - start;
-    return { before: rows[at - 1] || null, after: rows[at + 1] || null, index: trail.index, total };
-  }
-
-  async function isOnTrail(route, sample) {
-    if (trail.run !== route.run || trail.task !== route.task || !trail.query) return false;
-    const { rows } = await ak.source.rows(route.run, route.task, trail.query, trail.index, 1);
-    return rows.length > 0 && rows[0].p === sample.p;
-  }
-
-  async function startTrail(route, task, sample) {
-    const index = ak.source.place ? await ak.source.place(route.run, route.task, sample.p) : sample.p;
-    const { run, task: number } = route;
-    Object.assign(trail, { run, task: number, query: { ...ak.samples.BLANK }, index, total: task.rows.embedded, isLeft: true });
-  }
-
-  function addressList(route) {
-    return makeRoute(["run", route.run, route.task, "samples"], ak.samples.listAsked(trail.query));
-  }
-
-  function step(route, row, by) {
-    if (!row) return false;
-    trail.index += by;
-    ak.core.go(ak.samples.addressOf(route.run, route.task, row));
-    return true;
-  }
-
-  function takeKey(event, route, { before, after }) {
-    if (event.key === "Escape") return ak.core.go(addressList(route)), true;
-    if (event.key === "j" || event.key === "ArrowRight") return step(route, after, 1);
-    if (event.key === "k" || event.key === "ArrowLeft") return step(route, before, -1);
-    return false;
-  }
-
-  function drawBar(route, { before, after, index, total }) {
-    const isFiltered = Object.keys(ak.samples.listAsked(trail.query)).length > 0;
-    const jump = (row, by, ...words) => (row
-      ? link(ak.samples.addressOf(route.run, route.task, row), { class: "button", on: { click: () => { trail.index += by; } } }, words)
-      : el("span", { class: "button is-off", "aria-hidden": "true" }, words));
-    return el("nav", { class: "steps", "aria-label": "Samples" },
-      link(addressList(route), { class: "button" }, "↑ ", isFiltered ? "Back to these samples" : "All samples"),
-      el("span", { class: "dim" }, `${count(index + 1)} of ${counted(total, "sample")}${isFiltered ? " in this selection" : ""}`),
-      el("span", { class: "pair" }, jump(before, -1, "← Previous"), jump(after, 1, "Next →")));
+    function clear() {
+      element.hidden = true;
+      body.replaceChildren();
+    }
   }
 
   // ── the verdict first ─────────────────────────────────────────────────────────────────────────────────
 
-  function drawTitle(sample, task) {
+  function drawDecision(sample) {
     const main = sample.verdicts[0] || null;
-    const hasTrial = sample.trial !== null && task.num_trials > 1;
-    const truth = sample.choices.filter((choice) => choice.is_truth).map((choice) => choice.label);
-    const predicted = sample.choices.filter((choice) => choice.is_predicted).map((choice) => choice.label);
-    return el("header", { class: "title compact" },
-      el("p", { class: "kicker" }, said(ak.overview.nameTask(task)), " · ", said(task.model)),
-      el("h1", { tabindex: "-1" }, said(sample.id), hasTrial && el("small", null, ` trial ${sample.trial}`)),
+    const list = (name) => sample.choices.filter((choice) => choice[name]).map((choice) => said(choice.label));
+    const [truth, predicted] = [list("is_truth"), list("is_predicted")];
+    return [
       el("p", { class: "decision" }, main && ak.core.verdict(main), main && main.reason && said(main.reason, { class: "reason" }),
-        truth.length > 0 && el("span", null, "truth ", el("b", null, truth.map((label) => said(label)))),
-        truth.length > 0 && el("span", null, "read ", predicted.length ? el("b", null, predicted.map((label) => said(label))) : "nothing"),
+        truth.length > 0 && el("span", null, "truth ", el("b", null, truth), " → read ", predicted.length ? el("b", null, predicted) : "nothing"),
         sample.where && el("span", { class: "dim" }, said(sample.where))),
       main && main.why && el("p", { class: "lead" }, sentence(capitalize(main.why))),
-      sample.missing && banner(sample.missing));
+      sample.missing && banner(sample.missing),
+    ];
   }
 
   // ── stations ──────────────────────────────────────────────────────────────────────────────────────────
 
   function station(name, ...children) {
-    return el("section", { class: "station" }, el("h2", null, name), children);
+    return el("section", { class: "station" }, el("h3", null, name), children);
+  }
+
+  function fold(name, ...children) {
+    return el("section", { class: "station" }, el("details", null, el("summary", null, el("h3", null, name)), children));
   }
 
   function drawRow(sample) {
     if (sample.question === null && !sample.choices.length) return null;
     return station("Question",
-      sample.question !== null && drawText(sample.question, { label: "Question" }),
+      sample.question !== null && drawText(sample.question),
       sample.choices.length > 0 && el("ul", { class: "choices", "aria-label": "Choices" }, sample.choices.map(drawChoice)));
   }
 
@@ -124,20 +81,25 @@
 
   function drawPrompt(sample) {
     if (!sample.prompt) return null;
-    return station("Prompt", sample.prompt.map(({ role, text }) => el("div", { class: "message" }, el("h3", null, said(role)),
-      drawText(text, { label: `Prompt, ${ak.core.makeVisible(role)}`, isLong: true }))));
+    return fold("Prompt", sample.prompt.map(({ role, text }) => el("div", { class: "message" }, el("h3", null, said(role)),
+      drawText(text))));
   }
 
   function drawCompletion(sample) {
     const { completion } = sample;
-    const text = drawMarked(completion.text, sample.span);
+    const text = drawMarked(completion.text, sample.span, { ...sample, isBrief: true });
     const element = station("Completion",
-      completion.text === null ? el("p", { class: "dim" }, "There is no text.") : [text.element, text.told],
-      completion.error && banner(completion.error),
-      completion.reasoning && el("details", null, el("summary", null, "Reasoning"),
-        drawText(completion.reasoning, { label: "Reasoning", isLong: true })),
+      completion.text !== null && text.told, completion.error && banner(completion.error),
+      completion.reasoning && foldThought(completion.reasoning, writeHidden(completion.reasoning)),
+      completion.text === null ? el("p", { class: "dim" }, "There is no text.") : text.element,
       drawCall(completion));
-    return { element, mark: text.mark };
+    element.classList.add("wide");
+    return { element, mark: text.mark, reveal: text.reveal };
+  }
+
+  function foldThought(text, content, isOpen = false) {
+    const size = `Thinking, ${counted(Array.from(text).length, "character")}`;
+    return el("details", { class: "thought", open: isOpen }, el("summary", null, size), el("div", { class: "text", dir: "auto" }, content));
   }
 
   function drawCall({ status, finish_reason, latency, tokens }) {
@@ -152,8 +114,7 @@
   }
 
   function drawVerdicts({ verdicts }) {
-    if (!verdicts.length) return null;
-    return station("Verdict", verdicts.map(drawVerdict));
+    return verdicts.length > 1 ? station("Verdicts", verdicts.map(drawVerdict)) : null;
   }
 
   function drawVerdict(verdict) {
@@ -166,12 +127,10 @@
 
   // ── other readings ────────────────────────────────────────────────────────────────────────────────────
 
-  const KINDS = { own: "this run", rule: "rule", lens: "other harness" };
-
   function drawReadings(readings, mark) {
     if (!readings.length) return null;
     const lenses = readings.filter((reading) => reading.kind === "lens");
-    return station("How other rules read it",
+    return station("How each rule reads it",
       drawReadingTable("Readings by rules", readings.filter((reading) => reading.kind !== "lens"), mark),
       lenses.length > 0 && el("details", null,
         el("summary", null, `As other harnesses read it: ${countWords(lenses)}`),
@@ -179,7 +138,7 @@
   }
 
   function drawReadingTable(caption, readings, mark) {
-    const heads = ["read by", "kind", "choice", unseen("right or wrong"), "in the text"].map((name) => el("th", { scope: "col" }, name));
+    const heads = ["rule", "reads", unseen("in the text")].map((name) => el("th", { scope: "col" }, name));
     return el("div", { class: "sideways", tabindex: "0", role: "group", "aria-label": caption }, el("table", { class: "plain readings" },
       el("caption", { class: "unseen" }, caption), el("thead", null, el("tr", null, heads)),
       el("tbody", null, readings.map((reading) => drawReading(reading, mark)))));
@@ -187,13 +146,18 @@
 
   function sayReading({ choice, is_right }) {
     if (choice === null) return "INVALID";
-    return is_right ? "✓ right" : is_right === false ? "✗ wrong" : "read";
+    return is_right ? "right" : is_right === false ? "wrong" : "read";
+  }
+
+  function drawWord(reading) {
+    const sign = { right: "✓", wrong: "✗" }[sayReading(reading)];
+    return sign ? [ak.core.sign(sign), unseen(sayReading(reading))] : sayReading(reading);
   }
 
   // `5 right, 2 wrong`, in the order in which they come.
   function countWords(readings) {
     const counts = new Map();
-    for (const word of readings.map((reading) => sayReading(reading).replace(/^\W /, ""))) counts.set(word, (counts.get(word) || 0) + 1);
+    for (const word of readings.map(sayReading)) counts.set(word, (counts.get(word) || 0) + 1);
     return [...counts].map(([word, number]) => `${number} ${word}`).join(", ");
   }
 
@@ -203,23 +167,43 @@
       ? el("button", show, "mark", unseen(` what ${ak.core.makeVisible(reading.name)} read`))
       : el("span", { class: "dim" }, reading.part ? said(reading.part) : "–");
     return el("tr", { class: reading.kind === "own" ? "is-own" : null },
-      el("th", { scope: "row" }, said(reading.name)), el("td", { class: "dim" }, KINDS[reading.kind] || reading.kind),
-      el("td", null, reading.choice === null ? "–" : said(reading.choice)), el("td", null, sayReading(reading)),
-      el("td", null, place));
+      el("th", { scope: "row" }, said(reading.name), reading.kind === "own" && el("span", { class: "dim" }, " (this run)")),
+      el("td", null, reading.choice !== null && [el("b", null, said(reading.choice)), " "], drawWord(reading)), el("td", null, place));
   }
 
   // ── text ──────────────────────────────────────────────────────────────────────────────────────────────
 
-  // Text as it is, line by line; hidden characters written out. Spans count characters, not UTF-16 units.
-  function drawText(text, { label, span = null, isLong = false }) {
-    const about = isLong ? { tabindex: "0", role: "group", "aria-label": label } : {};
-    return el("div", { class: `text${isLong ? " is-long" : ""}`, dir: "auto", ...about }, span ? cutText(text, span) : writeHidden(text));
+  // Text as it is, line by line; hidden characters written out.
+  function drawText(text) {
+    return el("div", { class: "text", dir: "auto" }, writeHidden(text));
   }
 
-  function cutText(text, [start, end]) {
+  // A text in pieces: what decided, answers that are stated elsewhere in it, and thoughts, which are folded. Spans count
+  // characters, not UTF-16 units.
+  function cutText(text, decided, { stated = [], folded = [] }) {
     const characters = Array.from(text);
-    const part = (from, to) => writeHidden(characters.slice(from, to).join(""));
-    return [part(0, start), el("mark", null, part(start, end)), part(end)];
+    const marks = decided ? [{ span: decided, isDeciding: true }] : [];
+    for (const one of stated) if (!marks.some(({ span }) => span[0] < one.span[1] && one.span[0] < span[1])) marks.push(one);
+    marks.sort((one, other) => one.span[0] - other.span[0]);
+    return listPieces(0, characters.length, folded.map((span) => ({ span, isFolded: true })), (from, to) =>
+      listPieces(from, to, marks, (start, end) => writeHidden(characters.slice(start, end).join(""))));
+
+    function listPieces(from, to, parts, write) {
+      const pieces = [];
+      let at = from;
+      for (const part of parts.filter(({ span }) => span[0] >= from && span[1] <= to)) {
+        pieces.push(write(at, part.span[0]), drawPiece(part, write));
+        at = part.span[1];
+      }
+      return [...pieces, write(at, to)];
+    }
+
+    function drawPiece({ span: [start, end], isFolded, isDeciding, choices }, write) {
+      const content = write(start, end);
+      if (isFolded) return foldThought(characters.slice(start, end).join(""), content, end - start === characters.length || (decided && decided[0] < end && decided[0] >= start));
+      const title = isDeciding ? "what decided" : `also stated: ${choices.length ? ak.core.makeVisible(choices.join(", ")) : "none of the choices"}`;
+      return el("mark", { class: isDeciding ? null : "is-other", title }, content);
+    }
   }
 
   function writeHidden(text) {
@@ -227,35 +211,43 @@
     return pieces.map((piece, i) => (i % 2 ? el("span", { class: "hidden-character" }, ak.core.writeOut(piece)) : piece));
   }
 
-  // A completion in which a span can be marked: {element, told, mark(span, by)}.
-  function drawMarked(text, span) {
+  // A completion in which a span can be marked: {element, told, mark(span, by), reveal()}. `about` has what else is
+  // marked or folded; `isBrief` where the page says elsewhere what decided.
+  function drawMarked(text, span, about = {}) {
     const element = el("div", { class: "text completion is-long", dir: "auto", tabindex: "0", role: "group", "aria-label": "Completion" });
     const told = el("p", { class: "small dim", role: "status" });
     if (text !== null) mark(span, null);
-    return { element, told, mark };
+    return { element, told, mark, reveal };
 
     function mark(wanted, by) {
-      element.replaceChildren(...(wanted ? cutText(text, wanted) : writeHidden(text)).flat(Infinity));
-      told.replaceChildren(...sayMarked(wanted ? Array.from(text).slice(...wanted).join("") : null, wanted, by));
-      const found = by && element.querySelector("mark");
-      if (found) found.scrollIntoView({ block: "nearest" });
+      element.replaceChildren(...cutText(text, wanted, about).flat(Infinity));
+      const others = element.querySelectorAll("mark.is-other").length;
+      const words = about.isBrief && !by ? [] : sayMarked(wanted ? Array.from(text).slice(...wanted).join("") : null, by);
+      told.replaceChildren(...words, others ? ` Dotted: ${counted(others, "more stated answer")}.` : "");
+      if (by) reveal();
+    }
+
+    // Scrolls the text, and nothing around it, to what decided.
+    function reveal() {
+      const found = element.querySelector("mark:not(.is-other)");
+      if (!found) return;
+      const [inner, outer] = [found.getBoundingClientRect(), element.getBoundingClientRect()];
+      if (inner.bottom > outer.bottom) element.scrollTop += inner.top - outer.top - element.clientHeight / 2;
     }
   }
 
-  function sayMarked(part, span, by) {
+  function sayMarked(part, by) {
     if (part === null) return ["Nothing in it decided: the rule reads no choice."];
-    const where = span[1] - span[0] === 1 ? `character ${span[0] + 1}` : `characters ${span[0] + 1} to ${span[1]}`;
-    return ["Marked: “", said(part), `”, ${where}: ${by ? `what ${ak.core.makeVisible(by)} read` : "what decided"}.`];
+    return [by ? `Read by ${ak.core.makeVisible(by)}: “` : "Decided by “", said(part), "”."];
   }
 
   // ── the row ───────────────────────────────────────────────────────────────────────────────────────────
 
   function drawFields({ fields }) {
     if (!fields.length) return null;
-    const title = el("summary", null, el("h2", null, `The dataset row, ${counted(fields.length, "column")}`));
-    return el("section", { class: "station" }, el("details", null, title, el("dl", { class: "fields" }, fields.map(({ name, text }) =>
-      el("div", null, el("dt", null, said(name)), el("dd", null, drawText(text, {})))))));
+    return fold(`The dataset row, ${counted(fields.length, "column")}`, el("dl", { class: "fields" }, fields.map(({ name, text }) =>
+      el("div", null, el("dt", null, said(name)), el("dd", null, drawText(text))))));
   }
 
-  ak.sample = { show, drawText, drawMarked };
+  ak.sample = { makePane, drawText, drawMarked };
 })();

@@ -7,27 +7,9 @@
   const ak = window.ak;
   const KEY = "answerkey-token";
   const HEADER = "X-Answerkey-Token";
-  const KEPT = 8;
+  const KEPT = 16;
+  const LARGE = 10_000; // rows of a task
   const GONE = "The viewer does not answer any more. Start it again with `answerkey view`, and open the address that it prints.";
-
-  // ── the token ─────────────────────────────────────────────────────────────────────────────────────────
-
-  // Storage may be closed; the token then lasts as long as the page.
-  function keep(token) {
-    try {
-      localStorage.setItem(KEY, token);
-    } catch {
-      return;
-    }
-  }
-
-  function readKept() {
-    try {
-      return localStorage.getItem(KEY);
-    } catch {
-      return null;
-    }
-  }
 
   // ── asking ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -71,26 +53,40 @@
   // ── the source ────────────────────────────────────────────────────────────────────────────────────────
 
   function open(given) {
-    const token = given || readKept();
-    if (given) keep(given);
+    const token = given || ak.core.recall(KEY);
+    if (given) ak.core.remember(KEY, given);
     const ask = makeAsk(token);
     const overviews = new Map();
-    return {
-      mode: "viewer", title: "Runs",
+    // `renewed(run)` is called when there is more to say of a run than was said.
+    const source = {
+      mode: "viewer", title: "Runs", renewed: () => null,
       absence: "There is no sample with this id in this task.",
       runs: (options) => ask("runs", options),
       overview,
       rows: (run, task, query, offset, limit, options) => ask(address(`${place(run, task)}/rows`, { ...query, offset, limit }), { signal: options && options.signal }),
       sample: (run, task, p) => ask(`${place(run, task)}/rows/${Number(p)}`),
-      find: async (run, task, id) => (await ask(address(`${place(run, task)}/find`, { id }))).p,
+      find: (run, task, { id, trial }, query) => ask(address(`${place(run, task)}/find`, { ...query, id, trial })),
       comparison: (ids) => ask(address("compare", { runs: ids.join(",") })),
     };
+    return source;
 
-    // A run that is complete stays as it is; of one that is under way, each look is a new one.
-    async function overview(run) {
+    // A run that is complete stays as it is; of one that is under way, each look is a new one. The brief overview comes
+    // at once, for no completion is read again for it. Of a large run it is shown until the whole one is there.
+    async function overview(run, { isBrief = false } = {}) {
       if (overviews.has(run)) return overviews.get(run);
-      const told = await ask(`runs/${encodeURIComponent(run)}`);
-      if (told.status === "complete") overviews.set(run, told);
+      const brief = await look(run, true);
+      const isLarge = brief.status === "complete" && Math.max(...brief.tasks.map((task) => task.rows.count)) > LARGE;
+      if (isBrief) return brief;
+      if (!isLarge) return look(run, false);
+      look(run, false).then(() => source.renewed(run), () => null);
+      return brief;
+    }
+
+    async function look(run, isBrief) {
+      const key = isBrief ? `brief ${run}` : run;
+      if (overviews.has(key)) return overviews.get(key);
+      const told = await ask(address(`runs/${encodeURIComponent(run)}`, { brief: isBrief || null }));
+      if (told.status === "complete") overviews.set(key, told);
       if (overviews.size > KEPT) overviews.delete(overviews.keys().next().value);
       return told;
     }

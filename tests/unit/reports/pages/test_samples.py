@@ -13,7 +13,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.reports import samples
-from answerkey.reports.samples import Query, cut_middle, cut_stretches, join_columns
+from answerkey.reports.samples import Query, cut_middle, cut_stretches, join_columns, show_decision
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 
@@ -153,11 +153,56 @@ def test_a_line_of_the_table_says_what_the_verdict_is(small: Run) -> None:
     assert list(found[0].items()) == [
         *(("p", 0), ("id", "000001"), ("trial", None), ("category", "mathematics")),
         *(("truth", "A"), ("predicted", "A"), ("status", "SCORED"), ("value", 1.0), ("validity", "VALID")),
-        *(("reason", None), ("flipped", False), ("head", "Two plus two?")),
+        *(("reason", None), ("flipped", False), ("said", ["", "A", "."]), ("head", "Two plus two?")),
     ]
     assert pick(found, "reason") == [None, None, "NOT_A_CHOICE", "NO_TEXT", "EMPTY"]
     assert pick(found, "category") == ["mathematics", "mathematics", "nature", "nature", "(none)"]
     assert pick(found, "flipped") == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "shown"),
+    [
+        (None, None, None),
+        ("", None, ["", "", ""]),
+        ("no idea,\n really ", None, ["no idea, really", "", ""]),
+        ("B. Paris", (0, 1), ["", "B", ". Paris"]),
+        ("So\n\n the answer is (B).\n", (5, 21), ["So ", "the answer is (B", ")."]),
+        (
+            f"{'word ' * 500}The answer is B.",
+            (2504, 2515),
+            ["… word word word word The ", "answer is B", "."],
+        ),
+        (f"<think>{'x' * 300}</think>\nIt is B.", (322, 323), ["… It is ", "B", "."]),
+        ("x" * 700 + "B", (700, 701), [f"… {'x' * 28}", "B", ""]),
+    ],
+)
+def test_a_completion_in_one_line_keeps_what_decided_in_sight(
+    text: str | None, span: tuple[int, int] | None, shown: list[str] | None
+) -> None:
+    """White space is one space; little stands before what decided, and no thought."""
+    assert show_decision(text, span) == shown
+
+
+def test_a_long_completion_in_one_line_is_cut() -> None:
+    """After what decided; and in the middle where nothing did, for answers stand at both ends."""
+    assert show_decision("B, " + "for it fits " * 100, (0, 1)) == [
+        "",
+        "B",
+        (", " + "for it fits " * 14)[:159] + "…",
+    ]
+    (line, *rest) = show_decision("Begin " + "word " * 1_000 + "end", None) or []
+    assert (line[:6], line[-9:], rest) == ("Begin ", " word end", ["", ""])
+    assert " … " in line
+    assert len(line) <= 79
+
+
+def test_a_sample_has_every_answer_that_it_states(make_run: MakeRun) -> None:
+    """In the order of the text, with the choices named and where; a long thought is folded."""
+    sample = open_table(make_run()).describe(2)
+    assert sample["completion"]["text"] == "The answer is C."
+    assert sample["stated"] == [{"choices": ["C"], "span": [4, 15]}]
+    assert sample["folded"] == []
 
 
 def test_a_scorer_without_choices_has_validity_by_the_completion(make_run: MakeRun) -> None:
@@ -354,7 +399,7 @@ def test_without_its_dataset_rows_have_no_texts(make_run: MakeRun) -> None:
 def test_completions_that_the_run_keeps_outlive_the_dataset(make_run: MakeRun) -> None:
     """With `--copy`, rows without their questions show what was said."""
     table = open_table(lose_dataset(make_run("kept", None, "--copy")))
-    assert pick(table.list([0]), "head") == ["A."]
+    assert pick(table.list([0, 2]), "said") == [["", "A", "."], ["", "T", "he answer is C."]]
     assert table.describe(2)["completion"]["text"] == "The answer is C."
     assert table.find(Query(show="flipped")).to_list() == [2]
 

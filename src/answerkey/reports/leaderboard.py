@@ -1,0 +1,213 @@
+"""Many runs as one table: models by tasks, each number with its interval, and ranks that respect ties.
+
+    runs, paired comparisons of their tasks ──► describe_leaderboard ──► report, viewer
+
+A rank is a range such as 1 to 2. It begins after the models that are shown to be better and ends before those
+that are shown to be worse, so that models whose paired difference is not shown share ranks. Shown means
+p < 0.05 in the paired test, corrected by Holm for the number of comparisons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from answerkey.comparison.compare import ALPHA, PairComparison
+from answerkey.metrics.paired import adjust_by_holm
+from answerkey.reports.view import label_metric
+from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
+from answerkey.text import is_share
+
+Plain = dict[str, Any]
+#: Better and worse of two runs, by their ids.
+Order = tuple[str, str]
+#: So many completions are read together to count their tokens.
+READ_TOGETHER = 131_072
+
+
+class Column(NamedTuple):
+    """One task: its name, which task of each run it is, and the pairs by the ids of their runs.
+
+    `pairs` is None where not all of these runs were compared with each other: such a task has no ranks.
+    """
+
+    key: str
+    tasks: Mapping[str, TaskRun]
+    pairs: Mapping[Order, PairComparison] | None
+
+
+def describe_leaderboard(
+    runs: Mapping[str, Run], labels: Mapping[str, str], columns: Sequence[Column]
+) -> Plain:
+    """Return a row for each model with a cell for each task, the best first.
+
+    Runs of one model are one row, unless two of them have the same task. With several tasks, all of them
+    shares, a row has their plain mean as well.
+    """
+    rows = [_describe_row(names, runs, labels, columns) for names in _group_runs(runs, columns)]
+    tasks = []
+    for number, column in enumerate(columns):
+        cells = {row["cells"][number]["run"]: row["cells"][number] for row in rows if row["cells"][number]}
+        known = next(iter(cells.values()), None)
+        if column.pairs is not None:
+            shown = {
+                ids if pair.difference.value > 0 else ids[::-1]
+                for ids, pair in column.pairs.items()
+                if pair.is_significant()
+            }
+            for run, rank in rank_ties(list(column.tasks), shown).items():
+                cells[run]["rank"] = rank
+        tasks.append(
+            {
+                "key": column.key,
+                "name": next(iter(column.tasks.values())).manifest.get("display_name"),
+                "metric": known and known["metric"],
+                "is_share": bool(known and known["is_share"]),
+                "is_ranked": column.pairs is not None,
+            }
+        )
+    if len(columns) > 1 and all(task["is_share"] for task in tasks):
+        _add_means(rows, columns)
+    rows.sort(key=_find_value, reverse=True)
+    return {"tasks": tasks, "rows": rows, "comparisons": sum(len(one.pairs or ()) for one in columns)}
+
+
+def rank_ties(names: Sequence[str], shown: Iterable[Order]) -> dict[str, tuple[int, int]]:
+    """Return the first and the last rank of each, by the pairs in which one is shown to be better."""
+    pairs = set(shown)
+    return {
+        name: (
+            1 + sum(worse == name for _, worse in pairs),
+            len(names) - sum(better == name for better, _ in pairs),
+        )
+        for name in names
+    }
+
+
+def _group_runs(runs: Mapping[str, Run], columns: Sequence[Column]) -> list[list[str]]:
+    """Return the ids of the runs of each row."""
+    by_model: dict[str, list[str]] = {}
+    for name, run in runs.items():
+        models = {name_answerer(task.manifest) for task in run.tasks.values()}
+        by_model.setdefault(models.pop() if len(models) == 1 else name, []).append(name)
+    groups = []
+    for names in by_model.values():
+        is_apart = all(sum(name in column.tasks for name in names) <= 1 for column in columns)
+        groups += [names] if is_apart else [[name] for name in names]
+    return groups
+
+
+def _describe_row(
+    names: Sequence[str], runs: Mapping[str, Run], labels: Mapping[str, str], columns: Sequence[Column]
+) -> Plain:
+    tasks = [task for name in names for task in runs[name].tasks.values()]
+    # A model that was called has a name that people know; recorded completions are known by their run.
+    known = dict.fromkeys(name_answerer(task.manifest) for task in tasks if find_answerer(task.manifest))
+    label = ", ".join(labels[name] for name in names)
+    cells = []
+    for column in columns:
+        found = next((name for name in names if name in column.tasks), None)
+        cells.append(None if found is None else _describe_cell(found, runs[found], column.tasks[found]))
+    calls = [one for task in tasks for one in (task.manifest.get("calls") or {}).values()]
+    costs = [one["cost"] for one in calls]
+    tokens = [counted for task in tasks if (counted := _count_tokens(task)) is not None]
+    return {
+        "name": ", ".join(known) or label,
+        "runs": label if known else None,
+        "cells": cells,
+        "mean": None,
+        "prompt_tokens": sum(one for one, _ in tokens) if tokens else None,
+        "completion_tokens": sum(one for _, one in tokens) if tokens else None,
+        "cost": None if not costs or None in costs else sum(costs),
+    }
+
+
+def _describe_cell(name: str, run: Run, task: TaskRun) -> Plain:
+    """Return the main metric of a task; a run that is not complete has no value."""
+    metric = task.main_metric
+    is_known = metric is not None and run.status == "complete"
+    return {
+        "run": name,
+        "task": list(run.tasks).index(task.key),
+        "metric": None if metric is None else label_metric(task, metric),
+        "value": metric.value if metric is not None and is_known else None,
+        "interval": metric.interval if metric is not None and is_known else None,
+        "n": None if metric is None else metric.n,
+        "is_share": metric is not None and is_share(metric),
+        "rank": None,
+    }
+
+
+def _count_tokens(task: TaskRun) -> tuple[int, int] | None:
+    """Return the tokens of prompts and of completions, those from the cache as well; None where unknown."""
+    kept, sums = task.stored_completions, [0, 0]
+    is_known = False
+    for offset in range(0, len(kept), READ_TOGETHER):
+        usage = kept.read(offset, READ_TOGETHER, ("usage",))["usage"]
+        if not isinstance(usage.dtype, pl.Struct):
+            continue
+        for place, name in enumerate(("prompt_tokens", "completion_tokens")):
+            values = usage.struct.field(name).drop_nulls()
+            is_known = is_known or len(values) > 0
+            sums[place] += int(values.sum())
+    return (sums[0], sums[1]) if is_known else None
+
+
+def _add_means(rows: Sequence[Plain], columns: Sequence[Column]) -> None:
+    """Give each row that has all tasks the plain mean of its shares, with interval and rank.
+
+    Tasks are independent of each other: half-widths, and errors of paired differences, add up as squares.
+    """
+    size = len(columns)
+    whole = [row for row in rows if all(cell and cell["value"] is not None for cell in row["cells"])]
+    for row in whole:
+        value, interval = sum(cell["value"] for cell in row["cells"]) / size, None
+        ends = [cell["interval"] for cell in row["cells"]]
+        if None not in ends:
+            half = math.hypot(*((high - low) / 2 for low, high in ends)) / size
+            interval = (max(0.0, value - half), min(1.0, value + half))
+        row["mean"] = {"value": value, "interval": interval, "rank": None}
+    if len(whole) < len(rows) or any(column.pairs is None for column in columns):
+        return
+    orders, chances = [], []
+    for place, first in enumerate(rows):
+        for second in rows[place + 1 :]:
+            differences = [
+                _find_difference(column, (one["run"], other["run"]))
+                for column, one, other in zip(columns, first["cells"], second["cells"], strict=True)
+            ]
+            errors = [error for _, error in differences]
+            value = sum(value for value, _ in differences) / size
+            orders.append((first, second) if value > 0 else (second, first))
+            error = None if None in errors else math.hypot(*(one or 0.0 for one in errors)) / size
+            # The normal tail on both sides.
+            chances.append(math.erfc(abs(value) / error / math.sqrt(2)) if error else None)
+    names = {id(row): str(number) for number, row in enumerate(rows)}
+    shown = [
+        (names[id(better)], names[id(worse)])
+        for (better, worse), chance in zip(orders, adjust_by_holm(chances), strict=True)
+        if chance is not None and chance < ALPHA
+    ]
+    ranks = rank_ties(list(names.values()), shown)
+    for row in rows:
+        row["mean"]["rank"] = ranks[names[id(row)]]
+
+
+def _find_difference(column: Column, ids: Order) -> tuple[float, float | None]:
+    """Return first minus second of one task, and its standard error."""
+    pairs = column.pairs or {}
+    if ids in pairs:
+        found = pairs[ids].difference
+        return found.value, found.evidence.std_error
+    found = pairs[ids[1], ids[0]].difference
+    return -found.value, found.evidence.std_error
+
+
+def _find_value(row: Plain) -> float:
+    """Return what rows are ordered by: the mean of the tasks, or the first number there is."""
+    known = [row["mean"], *row["cells"]]
+    values = [one["value"] for one in known if one and one["value"] is not None]
+    return values[0] if values else -math.inf

@@ -1,0 +1,103 @@
+"""The documentation site in a real browser: from disk and over HTTP, with a log of every request."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from .conftest import OpenStage
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("zensical") is None, reason="`make docs-site` installs what builds the site"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the site, built and checked by the script."""
+    out = tmp_path_factory.mktemp("docs") / "site"
+    words = [sys.executable, str(ROOT / "scripts" / "docs_site.py"), "--out", str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def served(site: Path) -> Iterator[str]:
+    """Return the address of the site, served on this machine."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def search(page: Page, text: str) -> None:
+    """Open the search and type a text."""
+    page.get_by_role("button", name="Search").first.click()
+    page.get_by_role("combobox").fill(text)
+
+
+def test_no_page_requests_anything_from_another_host(site: Path, open_stage: OpenStage) -> None:
+    """Pages are opened from disk; the log has files of the site alone, the console has no error.
+
+    The long series opens every page, `make test` every eighth; the script has checked the HTML of all.
+    """
+    stage = open_stage(f"{site.as_uri()}/", (f"{site.as_uri()}/",))
+    pages = sorted(file for file in site.rglob("*.html") if file.name != "404.html")  # which servers show
+    assert len(pages) > 50
+    pages = pages if os.environ.get("ANSWERKEY_LONG") else pages[::8]
+    for file in pages:
+        stage.page.goto(file.as_uri())
+        expect(stage.page.locator("h1").first).to_be_visible()
+    assert {file.as_uri() for file in pages} <= set(stage.watch.requests)
+
+
+@pytest.mark.parametrize("is_served", [False, True], ids=["disk", "http"])
+def test_the_search_works_without_a_network(
+    site: Path, served: str, open_stage: OpenStage, *, is_served: bool
+) -> None:
+    """A word is found on the page that explains it, and the result leads there; nothing else is requested."""
+    address = served if is_served else f"{site.as_uri()}/"
+    stage = open_stage(address, (address,), offline=not is_served)
+    stage.page.goto(f"{address}reference/commands.html")
+    search(stage.page, "McNemar")
+    found = stage.page.locator("a", has_text="McNemar").filter(has_text="Statistics")
+    expect(found.first).to_be_visible()
+    stage.photograph("search")
+    found.first.click()
+    expect(stage.page.locator("h1")).to_contain_text("Statistics")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_fits_its_screen_in_both_colour_schemes(
+    site: Path, open_stage: OpenStage, width: int, scheme: str
+) -> None:
+    """Wide tables and code scroll in their place, the page itself does not; dark is dark."""
+    stage = open_stage(f"{site.as_uri()}/", (f"{site.as_uri()}/",), width=width, color_scheme=scheme)
+    for name in ("index", "performance", "reference/commands"):
+        stage.page.goto(f"{site.as_uri()}/{name}.html")
+        stage.photograph(f"{name.replace('/', '-')}-{width}-{scheme}")
+        assert stage.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
+    ground = stage.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    levels = [int(one) for one in ground.removeprefix("rgb(").removesuffix(")").split(",")[:3]]
+    assert max(levels) < 64 if scheme == "dark" else min(levels) > 192

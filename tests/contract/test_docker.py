@@ -1,0 +1,116 @@
+"""The lines of the Dockerfile do what they should, in a fresh folder with a fresh environment.
+
+There is no Docker daemon in these tests: `FROM` is the Python that runs them, paths of the image lie below a
+temporary folder, and `USER` is not changed. In the long series the locked packages are installed from the
+package index; otherwise those of this environment are lent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from .fresh import INSTALLS, ROOT, Fresh
+
+LINE = re.compile(r"^([A-Z]+) (.+)$")
+LOCKED = "--require-hashes -r requirements/run.lock"
+
+
+def read_lines() -> list[tuple[str, str]]:
+    """Return the instructions of the Dockerfile with their arguments."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
+    found = [LINE.match(line) for line in text.splitlines() if line and not line.startswith("#")]
+    assert all(found)
+    return [(one[1], one[2]) for one in found if one]
+
+
+def is_sent(name: str) -> bool:
+    """Return whether `.dockerignore` lets a path into the build: the last line that fits decides."""
+    sent = True
+    for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
+        pattern = line.removeprefix("!")
+        parents = [name, *(str(one) for one in Path(name).parents)]
+        if line and line[0] != "#" and any(fnmatch(one, pattern) for one in parents if one != "."):
+            sent = line.startswith("!")
+    return sent
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    """Return an environment into which nothing is installed yet."""
+    return Fresh.make(tmp_path_factory.mktemp("docker"))
+
+
+def carry_out(fresh: Fresh, image: Path) -> str:
+    """Carry out the lines in a folder in place of the image; return what its command prints."""
+    here = image
+    entry: list[str] = []
+    variables: dict[str, str] = {}
+    for instruction, said in read_lines():
+        inside = re.sub(r"(?<![\w/.])/(?=\w)", f"{image}/", said)
+        if instruction == "FROM":
+            assert re.fullmatch(r"python:3\.1[1-9]-slim", said)
+        elif instruction == "WORKDIR":
+            here = Path(inside)
+            here.mkdir(parents=True, exist_ok=True)
+        elif instruction == "COPY":
+            *names, target = said.split()
+            for name in names:
+                assert is_sent(name)
+                place = here / target / (Path(name).name if target == "./" else "")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                is_folder = (ROOT / name).is_dir()
+                (shutil.copytree if is_folder else shutil.copyfile)(ROOT / name, place)
+        elif instruction == "ENV":
+            name, _, value = inside.partition("=")
+            variables[name] = value
+        elif instruction == "RUN":
+            if LOCKED in said and not INSTALLS:
+                continue
+            done = fresh.run(inside, here, variables)
+            assert done.returncode == 0, done.stderr
+        elif instruction in {"ENTRYPOINT", "CMD"}:
+            entry += json.loads(said)
+        else:
+            assert instruction == "USER"
+    done = fresh.run(" ".join(entry), here, variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_image_runs_the_demo(fresh: Fresh) -> None:
+    """Its lines install answerkey from the sources, and its command prints the summary of the demo."""
+    printed = carry_out(fresh, fresh.folder / "image")
+    assert (fresh.folder / "image" / "work" / "answerkey-demo").is_dir()
+    assert "MCQA Accuracy" in printed
+    assert "SIMULATED" in printed
+    where = fresh.run("python -c 'import answerkey; print(answerkey.__file__)'", fresh.folder)
+    assert Path(where.stdout.strip()).is_relative_to(fresh.folder)
+
+
+def test_only_what_is_copied_is_sent_to_the_build() -> None:
+    """Keys in `.env`, runs, and the repository's history stay outside of the image."""
+    copied = [name for kind, said in read_lines() if kind == "COPY" for name in said.split()[:-1]]
+    assert all((ROOT / name).exists() and is_sent(name) for name in copied)
+    outside = [
+        ".env",
+        ".git/config",
+        "runs/x/run.json",
+        ".venv/bin/python",
+        "tests/conftest.py",
+        "requirements",
+    ]
+    assert [name for name in outside if is_sent(name)] == []
+
+
+def test_the_image_does_not_run_as_root() -> None:
+    """The last user is not root, and the lock is installed with hashes."""
+    lines = read_lines()
+    (user,) = [said for kind, said in lines if kind == "USER"]
+    assert user.split(":")[0] not in {"root", "0"}
+    assert any(kind == "RUN" and LOCKED in said for kind, said in lines)

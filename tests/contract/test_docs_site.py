@@ -1,0 +1,192 @@
+"""The documentation site: every page has its place, every link leads somewhere, no other host is needed."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .scripts import ROOT, load_script
+
+CONFIG = """\
+site_name: small
+site_description: A small site.
+markdown_extensions:
+  - toc: {slugify: !!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}}
+
+nav:
+  - Home: index.md
+  - How-to guides: [guide/, ../examples/README.md]
+  - Reference: [reference/]
+  - Project: ["*.md", ../SECURITY.md, decisions/]
+"""
+PAGES = {
+    "docs/index.md": "# Small\n\n## Guides\n\nFirst steps:\n[one](guide/one.md)\n\n## Reference\n\n"
+    "- **Files**: [B](reference/b.md)\n- **Models**: [A](reference/a.md#models)\n\n## More\n\n"
+    "[T](testing.md)\n",
+    "docs/guide/one.md": "# One\n\n<!-- made -->\n"
+    "[B](../reference/b.md), [task](../../examples/seed/task.yaml), "
+    "[seed](../../examples/seed), [home](../../README.md)\n\n```md\n[no](link)\n```\n",
+    "docs/reference/a.md": "# A\n\nAll about [models](#models). More.\n\n## Models\n\n"
+    "[S](../../SECURITY.md#keys)\n",
+    "docs/reference/b.md": "# The scorer `b`\n\nB is a scorer.\n",
+    "docs/decisions/README.md": "# Decisions\n\nWhy.\n",
+    "docs/decisions/0001.md": "# 0001: First\n\nBecause.\n",
+    "docs/testing.md": "# Testing\n\nHow.\n",
+    "examples/README.md": "# Examples\n\n[One](../docs/guide/one.md)\n",
+    "examples/seed/task.yaml": "key: seed\n",
+    "README.md": "# Small\n",
+    "SECURITY.md": "# Security\n\n## Keys\n\nSafe.\n",
+}
+
+
+SCRIPT = load_script("docs_site")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Return a small repository with pages of every kind."""
+    for name, text in {"mkdocs.yml": CONFIG, **PAGES}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def read_site(root: Path) -> Any:  # noqa: ANN401  # of the script
+    """Return the pages of a repository."""
+    site = SCRIPT.Site(root.resolve())
+    site.read()
+    return site
+
+
+def test_every_page_of_the_project_is_in_the_navigation() -> None:
+    """Home, the four kinds of documentation and the project, in this order; no page is left out or twice."""
+    site = read_site(ROOT)
+    titles = [title for one in site.navigation() for title in one]
+    assert titles == ["Home", "Tutorial", "How-to guides", "Reference", "Explanation", "Project"]
+    files = [page.file for page in site.pages]
+    assert len(files) == len(set(files))
+    assert set((ROOT / "docs").rglob("*.md")) <= set(files)
+
+
+def test_folders_become_pages_in_the_order_and_groups_of_the_index(small: Path) -> None:
+    """What the index does not list comes last; a folder with a README is a group of its own."""
+    assert read_site(small).navigation() == [
+        {"Home": "index.md"},
+        {"How-to guides": [{"First steps": ["guide/one.md"]}, "project/examples/readme.md"]},
+        {"Reference": [{"Files": ["reference/b.md"]}, {"Models": ["reference/a.md"]}]},
+        {
+            "Project": [
+                "testing.md",
+                "project/security.md",
+                {"Decisions": ["decisions/README.md", "decisions/0001.md"]},
+            ]
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("docs/other/lost.md", "# Lost\n", "docs/other/lost.md is in no section of mkdocs.yml"),
+        ("docs/guide/two.md", "# Two\n\n[gone](three.md)\n", "docs/guide/two.md: dead link three.md"),
+        ("docs/guide/two.md", "# Two\n\n[all](../../docs)\n", "docs/guide/two.md: dead link ../../docs"),
+        ("docs/guide/two.md", "No title\n", r"two.md has no title"),
+        ("mkdocs.yml", CONFIG + "  - More: more.md\n", "there is no page for 'more.md'"),
+    ],
+)
+def test_a_page_that_would_be_lost_ends_the_build(small: Path, name: str, text: str, error: str) -> None:
+    """A page without a section, an entry without a page, a dead link, a page without a title."""
+    (small / name).parent.mkdir(exist_ok=True)
+    (small / name).write_text(text, encoding="utf-8")
+    with pytest.raises(SCRIPT.SiteError, match=error):
+        read_site(small)
+
+
+def test_links_to_files_of_the_repository_work_on_the_site(small: Path, tmp_path: Path) -> None:
+    """To a page: its place; to a file: a copy; to an example: the examples; to the README: the first page."""
+    site = read_site(small)
+    (one,) = [page for page in site.pages if page.place == "guide/one.md"]
+    assert one.text == (
+        "# One\n\n[B](../reference/b.md), [task](../files/examples/seed/task.yaml.txt), "
+        "[seed](../project/examples/readme.md), [home](../index.md)\n\n```md\n[no](link)\n```\n"
+    )
+    site.stage(tmp_path / "staged")
+    assert (tmp_path / "staged/files/examples/seed/task.yaml.txt").read_text() == "key: seed\n"
+    assert "[S](../project/security.md#keys)" in (tmp_path / "staged/reference/a.md").read_text()
+
+
+def test_assistants_get_a_list_and_one_file_with_every_page(small: Path, tmp_path: Path) -> None:
+    """`llms.txt` has each page with its first sentence; `llms-full.txt` and the folder have the Markdown."""
+    out = tmp_path / "site"
+    site = read_site(small)
+    site.write_for_assistants(out)
+    listed = (out / "llms.txt").read_text(encoding="utf-8")
+    assert listed.startswith("# small\n\n> A small site.\n")
+    assert "## Reference\n\n- [The scorer b](reference/b.md): B is a scorer.\n" in listed
+    assert "- [A](reference/a.md): All about models.\n" in listed
+    whole = (out / "llms-full.txt").read_text(encoding="utf-8")
+    assert all(page.text.strip() in whole and f"]({page.place})" in listed for page in site.pages)
+    assert all((out / page.place).read_text(encoding="utf-8") == page.text for page in site.pages)
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ('<a href="gone.html">x</a>', "a.html: dead link gone.html"),
+        ('<a href="b.html#gone">x</a>', "a.html: dead anchor b.html#gone"),
+        ('<a href="#gone">x</a>', "a.html: dead anchor #gone"),
+        ('<img src="img/gone.png">', "a.html: dead link img/gone.png"),
+        (
+            '<script src="https://cdn.example.org/x.js"></script>',
+            "a.html: loads https://cdn.example.org/x.js from another host",
+        ),
+        (
+            '<link rel="stylesheet" href="//fonts.example.org/x">',
+            "a.html: loads //fonts.example.org/x from another host",
+        ),
+        ("<p>These:\n- one\n- two</p>", "a.html: Markdown left as text: 'These:\\n- one\\n- two'"),
+    ],
+)
+def test_the_finished_pages_are_checked(tmp_path: Path, body: str, problem: str) -> None:
+    """Each link and anchor is followed; what loads from another host, and text that is no list, is named."""
+    (tmp_path / "a.html").write_text(body, encoding="utf-8")
+    (tmp_path / "b.html").write_text('<h2 id="there">x</h2>', encoding="utf-8")
+    assert list(SCRIPT.check(tmp_path)) == [problem]
+
+
+def test_pages_that_are_in_order_pass(tmp_path: Path) -> None:
+    """Links to other hosts are links: they load nothing until somebody follows them."""
+    (tmp_path / "a.html").write_text(
+        '<h2 id="x">x</h2><a href="#x">1</a><a href="b/">2</a><a href="https://example.org">3</a>'
+        "<p>One - two.</p><pre>- in code</pre>",
+        encoding="utf-8",
+    )
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "index.html").write_text('<a href="../a.html#x">1</a>', encoding="utf-8")
+    (tmp_path / "b" / "x.css").write_text("a { background: url(data:image/png;base64,AA) }", encoding="utf-8")
+    assert list(SCRIPT.check(tmp_path)) == []
+    (tmp_path / "b" / "x.css").write_text('@import "https://fonts.example.org/a.css";', encoding="utf-8")
+    assert list(SCRIPT.check(tmp_path)) == [
+        "b/x.css: loads https://fonts.example.org/a.css from another host"
+    ]
+
+
+def test_links_and_pictures_in_html_are_followed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make docs` names a picture that is not there, whether Markdown or HTML shows it."""
+    docs = load_script("docs")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)  # noqa: S607  # found on the path
+    (tmp_path / "there.png").write_bytes(b"")
+    (tmp_path / "README.md").write_text(
+        '# A\n\n![1](gone-1.png) ![2](there.png)\n\n<picture><source srcset="gone-2.png">'
+        '<img alt="3" src="there.png"></picture> <a href="#a">4</a> <a href="#b">5</a>\n',
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(docs, "ROOT", tmp_path)
+    assert list(docs.find_dead_links()) == [
+        "README.md: dead link gone-1.png",
+        "README.md: dead link gone-2.png",
+        "README.md: README.md has no heading for #b",
+    ]

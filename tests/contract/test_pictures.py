@@ -1,0 +1,96 @@
+"""The pictures of README and docs show what answerkey shows today."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .scripts import ROOT, load_script
+
+SCRIPT = load_script("pictures")
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  # of the script
+    """Return the demo, its reports and what it prints."""
+    return SCRIPT.make_material(tmp_path_factory.mktemp("material"))
+
+
+@pytest.fixture
+def images(tmp_path: Path, material: Any) -> Path:  # noqa: ANN401  # of the script
+    """Return a folder with pictures and a record that fits them."""
+    shown = SCRIPT.describe(SCRIPT.compute_sources(material))
+    record = {}
+    for name in shown:
+        (tmp_path / f"{name}.png").write_bytes(name.encode())
+        digest = SCRIPT.hashlib.sha256(name.encode()).hexdigest()
+        record[name] = {"shows": shown[name], "picture": digest}
+    (tmp_path / "pictures.json").write_text(json.dumps(record))
+    return tmp_path
+
+
+def test_the_pictures_are_up_to_date(material: Any) -> None:  # noqa: ANN401  # of the script
+    """Report, viewer and terminal look as when the pictures were made; else run `make pictures`."""
+    assert SCRIPT.list_problems(material) == []
+
+
+def test_every_picture_is_shown_on_a_page() -> None:
+    """A picture that nobody sees need not be kept."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    assert [name for name in SCRIPT.PICTURES if f"img/{name}.png" not in texts] == []
+
+
+def test_pictures_that_fit_their_record_pass(material: Any, images: Path) -> None:  # noqa: ANN401  # same
+    """The record and the files are all that is compared."""
+    assert SCRIPT.list_problems(material, images) == []
+
+
+def test_a_page_that_changed_makes_its_pictures_old(
+    material: Any,  # noqa: ANN401  # of the script
+    images: Path,
+    tmp_path: Path,
+) -> None:
+    """A style, a number or a word of the report; the time at which it was made is none of them."""
+    folder = tmp_path / "changed"
+    shutil.copytree(material.folder, folder)
+    changed = replace(material, folder=folder)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert '"made":"20' in page
+    (folder / "report.html").write_text(page.replace('"made":"20', '"made":"19'), encoding="utf-8")
+    assert SCRIPT.list_problems(changed, images) == []
+    (folder / "report.html").write_text(
+        page.replace("</style>", "h1 { color: red }</style>"), encoding="utf-8"
+    )
+    assert SCRIPT.list_problems(changed, images) == [
+        f"{name}.png shows what answerkey no longer shows: `make pictures`"
+        for name, one in SCRIPT.PICTURES.items()
+        if one.kind == "report"
+    ]
+
+
+def test_a_summary_that_changed_makes_the_terminal_old(material: Any, images: Path) -> None:  # noqa: ANN401  # same
+    """One colour is enough."""
+    changed = replace(material, text=material.text.replace("\x1b[32m", "\x1b[31m"))
+    assert changed != material
+    assert SCRIPT.list_problems(changed, images) == [
+        "terminal.png shows what answerkey no longer shows: `make pictures`"
+    ]
+
+
+def test_a_picture_that_is_missing_large_or_another_is_told(material: Any, images: Path) -> None:  # noqa: ANN401  # same
+    """Nobody can renew the record alone, or the picture alone."""
+    (images / "viewer.png").unlink()
+    (images / "samples.png").write_bytes(b"another")
+    (images / "terminal.png").write_bytes(b"x" * 200_001)
+    assert sorted(SCRIPT.list_problems(material, images)) == [
+        "samples.png is not the picture that pictures.json tells of",
+        "terminal.png has 200,001 bytes, more than 200,000",
+        "terminal.png is not the picture that pictures.json tells of",
+        "viewer.png is missing",
+    ]

@@ -1,0 +1,140 @@
+"""Laws of the leaderboard: rows are models, ranks respect ties, and every task has its column."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.reports.html import describe_comparison
+from answerkey.reports.leaderboard import Column, describe_leaderboard, rank_ties
+from answerkey.reports.samples import SampleTable
+from answerkey.runs import Run, load_run
+from answerkey.testing import Reply, TestServer
+
+Score = Callable[..., Run]
+SIZE = 100
+#: A reply of an endpoint that counts its tokens.
+REPLY = {
+    "choices": [{"message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 20, "completion_tokens": 3},
+}
+
+
+@pytest.fixture
+def score(tmp_path: Path, call: Callable[..., Any]) -> Score:
+    """Return a maker of runs: so many of 100 samples are right, from the first on."""
+
+    def make(name: str, right: int, key: str = "quiz") -> Run:
+        folder = tmp_path / f"{name}-files"
+        folder.mkdir()
+        scorer = {"type": "string_equals_mcqa", "ground_truth_choice": "A", "choices": ["A", "B"]}
+        task = {"key": key, "display_name": key.title(), "definition": {"scorers": [scorer]}}
+        (folder / "task.yaml").write_text(json.dumps(task))
+        rows = [{"sample_id": f"{key}-{i}"} for i in range(SIZE)]
+        said = [{**row, "completion": "A" if i < right else "B"} for i, row in enumerate(rows)]
+        for file, lines in (("rows", rows), ("said", said)):
+            (folder / f"{file}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        words = ("--dataset", folder / "rows.jsonl", "--completions", folder / "said.jsonl")
+        done = call("score", folder / "task.yaml", *words, "--out", tmp_path / name)
+        assert done.code == 0, done.err
+        return load_run(tmp_path / name)
+
+    return make
+
+
+def describe(*runs: Run, baseline: str | None = None) -> dict[str, Any]:
+    """Return the comparison of runs that are called r0, r1 and so on."""
+    named = {f"r{number}": run for number, run in enumerate(runs)}
+    tables = {
+        name: {key: SampleTable(run, task) for key, task in run.tasks.items()} for name, run in named.items()
+    }
+    return describe_comparison(named, tables, baseline=baseline)
+
+
+def test_ranks_begin_after_the_better_and_end_before_the_worse() -> None:
+    """Whoever is not shown to differ from a neighbour shares its rank."""
+    shown = [("a", "c"), ("a", "d"), ("b", "d"), ("c", "d")]
+    assert rank_ties("abcd", shown) == {"a": (1, 2), "b": (1, 3), "c": (2, 3), "d": (4, 4)}
+    assert rank_ties("ab", []) == {"a": (1, 2), "b": (1, 2)}
+
+
+def test_models_that_are_not_shown_to_differ_share_ranks(score: Score) -> None:
+    """90 and 88 of 100 right are a tie; 60 is shown to be worse than both. The best comes first."""
+    board = describe(score("low", 60), score("high", 90), score("near", 88))["leaderboard"]
+    told = [(row["name"], row["cells"][0]["value"], row["cells"][0]["rank"]) for row in board["rows"]]
+    assert told == [("high", 0.9, [1, 2]), ("near", 0.88, [1, 2]), ("low", 0.6, [3, 3])]
+    assert board["rows"][0]["cells"][0]["interval"] == pytest.approx([0.8256, 0.9448], abs=1e-4)
+    assert board["comparisons"] == 3
+    assert [task["is_ranked"] for task in board["tasks"]] == [True]
+    assert board["rows"][0]["mean"] is None
+
+
+def test_two_runs_are_no_leaderboard(score: Score) -> None:
+    """They are compared, which says more."""
+    assert describe(score("a", 60), score("b", 90))["leaderboard"] is None
+
+
+def test_with_a_baseline_nothing_is_ranked(score: Score) -> None:
+    """Only the pairs with the baseline were tested."""
+    board = describe(score("a", 60), score("b", 90), score("c", 88), baseline="r0")["leaderboard"]
+    assert [row["cells"][0]["rank"] for row in board["rows"]] == [None, None, None]
+    assert board["tasks"][0]["is_ranked"] is False
+
+
+def test_runs_of_other_tasks_are_columns(score: Score) -> None:
+    """Each task is compared between the runs that have it; what a row lacks is empty."""
+    runs = [score("a", 95), score("b", 50), score("c", 95, "exam"), score("d", 50, "exam")]
+    found = describe(*runs)
+    board = found["leaderboard"]
+    assert (found["refused"], [task["key"] for task in board["tasks"]]) == (None, ["quiz", "exam"])
+    cells = {row["name"]: [cell and cell["rank"] for cell in row["cells"]] for row in board["rows"]}
+    assert cells == {"a": [[1, 1], None], "b": [[2, 2], None], "c": [None, [1, 1]], "d": [None, [2, 2]]}
+
+
+def test_runs_of_one_model_are_one_row_with_the_mean_of_its_tasks(score: Score) -> None:
+    """The mean has an interval from those of the tasks, and a rank from the paired differences of all."""
+    runs = [
+        score(f"{model}-{key}", right, key)
+        for model, right in (("x", 95), ("y", 50))
+        for key in ("quiz", "exam")
+    ]
+    for run, model in zip(runs, "xxyy", strict=True):
+        for task in run.tasks.values():
+            task.manifest["completions"]["model"] = model
+    board = describe(*runs)["leaderboard"]
+    assert [(row["name"], row["runs"]) for row in board["rows"]] == [
+        ("x", "x-quiz, x-exam"),
+        ("y", "y-quiz, y-exam"),
+    ]
+    best, other = (row["mean"] for row in board["rows"])
+    assert (best["value"], best["rank"], other["value"], other["rank"]) == (0.95, [1, 1], 0.5, [2, 2])
+    low, high = board["rows"][0]["cells"][0]["interval"]
+    assert best["interval"][1] - best["value"] == pytest.approx((high - low) / 2 / math.sqrt(2))
+
+
+def test_tokens_and_cost_are_those_of_the_calls(tmp_path: Path, call: Callable[..., Any]) -> None:
+    """Tokens are summed over the completions; the cost is what the run counted for its calls."""
+    rows = [{"question": f"{i}?", "options": ["yes", "no"], "answer": "A"} for i in range(4)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with TestServer(Reply(body=json.dumps(REPLY).encode())) as server:
+        words = ("--model", f"{server.url}#small", "--price", "1:2", "--out", tmp_path / "run")
+        done = call("run", tmp_path / "rows.jsonl", *words)
+    assert done.code == 0, done.err
+    run = load_run(tmp_path / "run")
+    (task,) = run.tasks.values()
+    (row,) = describe_leaderboard({"r0": run}, {"r0": "run"}, [Column("rows", {"r0": task}, None)])["rows"]
+    assert (row["prompt_tokens"], row["completion_tokens"]) == (80, 12)
+    assert row["cost"] == pytest.approx((80 + 2 * 12) / 1e6)
+    assert row["runs"] == "run"
+
+
+def test_runs_that_cannot_be_compared_are_listed_without_ranks(score: Score) -> None:
+    """Their numbers are there, and the page says why nothing is compared."""
+    found = describe(score("a", 60), score("b", 90, "exam"))
+    assert found["refused"] is not None
+    assert {row["name"] for row in found["leaderboard"]["rows"]} == {"a", "b"}

@@ -79,10 +79,8 @@ def draw_tables(draw: st.DrawFn) -> tuple[list[str], list[Completion], list[str]
     texts = draw(st.lists(draw_completions(choices), min_size=1, max_size=12))
     statuses = draw(st.lists(st.sampled_from((*["OK"] * 9, *CompletionStatus)), min_size=12, max_size=12))
     thoughts = draw(st.lists(st.sampled_from((None, None, "", "hm")), min_size=12, max_size=12))
-    tokens, ends = (
-        draw(st.lists(st.sampled_from(some), min_size=12, max_size=12))
-        for some in ((None, 0, 7), (None, "stop", "tool_calls"))
-    )
+    tokens = draw(st.lists(st.sampled_from((None, 0, 7)), min_size=12, max_size=12))
+    ends = draw(st.lists(st.sampled_from((None, "stop", "tool_calls")), min_size=12, max_size=12))
     completions = [
         Completion(
             text if status == "OK" else None,

@@ -155,8 +155,8 @@ def split_thoughts(text: str) -> tuple[str, str] | None:
         if final < 0:
             return text[begin:].strip(), ""
         further = _BARE_CHANNEL.search(text, final + len(_FINAL))
-        said = text[final + len(_FINAL) : further.start() if further else len(text)]
-        return text[begin:final].strip(), said.lstrip(WHITE_SPACE)
+        answer = text[final + len(_FINAL) : further.start() if further else len(text)]
+        return text[begin:final].strip(), answer.lstrip(WHITE_SPACE)
     if "<" not in text and "[" not in text and "\u25c1" not in text:
         return None
     thoughts: list[str] = []

@@ -394,7 +394,9 @@ def _count_cut_off(ids: pl.Series, completions: Completions, reasons: pl.Series)
     frame, texts, invalid = completions.frame, completions.frame["completion"], reasons.is_not_null()
     rows = pl.DataFrame([ids.alias("id"), invalid.alias("invalid")]).with_columns(
         is_cut=frame["finish_reason"].eq_missing("length"),
-        is_open=reasons.eq_missing("TRUNCATED_THINKING"),
+        is_open=reasons.eq_missing("TRUNCATED_THINKING")
+        | texts.str.contains("<think>", literal=True).fill_null(value=False)
+        & ~texts.str.contains("</think>", literal=True).fill_null(value=False),
     )
     cut = rows.filter(pl.col("is_cut") | pl.col("is_open"))
     texts = texts.str.strip_chars()

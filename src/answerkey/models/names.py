@@ -28,9 +28,9 @@ class Provider:
 
     The environment value `<NAME>_API_KEY` holds its key, or the one that `key` names; `<NAME>_BASE_URL`
     overrides its base URL, in which `{NAME}` stands for an environment value. `names` are parameters that its
-    chat API names otherwise, None for one that it lacks. `models` is a pattern of bare names that are its
-    models' alone. A server of this machine needs no key; it has a `title`, and `start` is the command that
-    starts it.
+    chat API names otherwise; None for one that it lacks, in the completions API as well. `models` is a
+    pattern of bare names that are its models' alone. A server of this machine needs no key; it has a `title`,
+    and `start` is the command that starts it.
     """
 
     base_url: str | None

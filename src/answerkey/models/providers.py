@@ -667,9 +667,12 @@ def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
     api, host = APIS[name], tidy_host(urlsplit(url).hostname or "")
     is_azure = provider == "azure" or host.endswith(AZURE_HOSTS)
     owner = "azure" if is_azure else _find_provider(url) or provider
-    if name == "chat" and owner is not None:
-        names = {**api.names, **PROVIDERS[owner].names}
-        api = replace(api, names={known: sent for known, sent in names.items() if sent is not None})
+    if name in {"chat", "completions"} and owner is not None:
+        own = {
+            known: sent for known, sent in PROVIDERS[owner].names.items() if sent is None or name == "chat"
+        }
+        names = {known: sent for known, sent in {**api.names, **own}.items() if sent is not None}
+        api = replace(api, names=names)
     if is_azure and name in {"chat", "completions", "responses"}:
         api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
     return api

@@ -115,8 +115,8 @@ def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
 
 
 _BLANKS = f"[{re.escape(WHITE_SPACE)}]*"
-#: How a text begins that begins with a thought, and how one may end that is nothing else: for a first look at
-#: many texts, in a form that Python and RE2 read alike.
+#: How a text begins that begins with a thought; and, below, how one looks that may be nothing else: for a
+#: first look at many texts, in a form that Python and RE2 read alike.
 THOUGHT_BEGIN = (
     (
         rf"^{_BLANKS}(?:(?i:<\|im_start\|>assistant){_BLANKS})?(?:(?i:<(?:{_THOUGHTS})\s?>|\[think(?:ing)?\]"
@@ -126,16 +126,19 @@ THOUGHT_BEGIN = (
     .replace(r"\u25c1", "\u25c1")
     .replace(r"\u25b7", "\u25b7")
 )
-THOUGHT_ENDS = (
+_CLOSES = (
     rf"(?i:</(?:{_THOUGHTS})>|\[/think(?:ing)?\]|\u25c1/think\u25b7|<unused95>|<\|(?:end_|/)think(?:ing)?\|>"
-    rf"|<\|inner_suffix\|>|<channel\|>){_BLANKS}$"
+    r"|<\|inner_suffix\|>|<channel\|>)"
 )
-_MAYBE_THOUGHT = re.compile(f"{THOUGHT_BEGIN}|{THOUGHT_ENDS}")
+MAYBE_THOUGHT = f"{THOUGHT_BEGIN}|{_CLOSES}{_BLANKS}$"
+#: What follows a closing token and is no further thought: such a text says something.
+SAID_AFTER = f"{_CLOSES}{_BLANKS}[^{re.escape(WHITE_SPACE)}<\\[\u25c1]"
+_MAYBE_THOUGHT, _SAID_AFTER = re.compile(MAYBE_THOUGHT), re.compile(SAID_AFTER)
 
 
 def is_thought(text: str) -> bool:
     """Return whether a text is a thought and says nothing beside it."""
-    if _MAYBE_THOUGHT.search(text) is None:
+    if _MAYBE_THOUGHT.search(text) is None or _SAID_AFTER.search(text) is not None:
         return False
     found = split_thoughts(text)
     return found is not None and not found[1]

@@ -37,7 +37,7 @@ from answerkey.reader.characters import (
     strip_white_space,
 )
 from answerkey.reader.explain import shorten
-from answerkey.reader.markup import THOUGHT_BEGIN, THOUGHT_ENDS, is_thought
+from answerkey.reader.markup import MAYBE_THOUGHT, SAID_AFTER, is_thought
 from answerkey.scorers.base import (
     CALL_FAILED,
     FAULTS,
@@ -155,27 +155,20 @@ def _is_truncated(completion: Completion) -> bool:
 
 def _mark_truncated(reasons: pl.Series, completions: pl.DataFrame) -> pl.Series:
     """Return reasons with `TRUNCATED` where a completion ends within its thoughts, as `judge` gives it."""
-    if not reasons.is_in(sorted(UNSAID)).any():
+    rows = reasons.is_in(sorted(UNSAID)).fill_null(value=False).arg_true()
+    if not len(rows):
         return reasons
-    usage = completions["usage"].struct.unnest()
-    thought = usage["reasoning_tokens"] if "reasoning_tokens" in usage.columns else None
-    is_silent = (pl.col("completion").fill_null("").str.strip_chars(WHITE_SPACE) == "") & (
-        pl.col("reasoning").is_not_null() | (pl.lit(thought, pl.Int64).fill_null(0) > 0)
-    )
-    is_silent &= pl.col("finish_reason").fill_null("") != "tool_calls"
-    # Few texts that name no choice begin like a thought, and of these few have no answer after it.
-    may_be = pl.col("completion").str.contains(f"{THOUGHT_BEGIN}|{THOUGHT_ENDS}").fill_null(value=False)
-    found = completions.select(is_silent.alias("silent"), may_be.alias("may_be"), "completion")
-    found = found.with_columns(reasons.is_in(sorted(UNSAID)).fill_null(value=False).alias("unsaid"))
-    texts = found.filter(pl.col("may_be") & pl.col("unsaid") & ~pl.col("silent"))["completion"].unique()
-    thoughts = texts.filter(pl.Series([is_thought(text) for text in texts], dtype=pl.Boolean))
-    is_truncated = pl.col("unsaid") & (pl.col("silent") | pl.col("completion").is_in(thoughts.implode()))
-    return found.select(
-        pl.when(is_truncated.fill_null(value=False))
-        .then(pl.lit(TRUNCATED))
-        .otherwise(reasons)
-        .alias("reason")
-    ).to_series()
+    found = completions.select("completion", "reasoning", "finish_reason", "usage")[rows]
+    texts, usage = found["completion"].fill_null(""), found["usage"].struct.unnest()
+    is_blank = texts.str.strip_chars(WHITE_SPACE) == ""
+    has_thoughts = found["reasoning"].is_not_null()
+    if "reasoning_tokens" in usage.columns:  # older runs do not know them
+        has_thoughts |= usage["reasoning_tokens"].fill_null(0) > 0
+    is_call = (found["finish_reason"] == "tool_calls").fill_null(value=False)
+    may_be = ~is_blank & texts.str.contains(MAYBE_THOUGHT) & ~texts.str.contains(SAID_AFTER)
+    thoughts = [text for text in texts.filter(may_be).unique() if is_thought(text)]
+    is_cut = (is_blank & has_thoughts & ~is_call) | texts.is_in(thoughts)
+    return reasons.clone().scatter(rows.filter(is_cut), TRUNCATED)
 
 
 def explain_verdict(completion: str | Completion | None, choices: Sequence[str], score: Score) -> str:

@@ -189,6 +189,7 @@ def refuse(name: str) -> SpecError:
         ("gemini/g?min_p=0.1", "gemini", "min_p"),
         ("openai/gpt-5?top_k=3", "chat", "top_k"),
         ("https://api.openai.com/v1?min_p=0.1#gpt-5", "chat", "min_p"),
+        ("openai/babbage-002?api=completions&top_k=3", "completions", "top_k"),
     ],
 )
 def test_what_an_api_lacks_is_named_with_it(name: str, api: str, parameter: str) -> None:

@@ -40,6 +40,7 @@ HARMONY = "<|channel|>analysis<|message|>hm A<|end|><|start|>assistant<|channel|
         ("<think>hm</think><think>A</think>B", "hm\nA", "B"),
         ("I say <think>hm A</think>B", "hm A", "I say B"),
         ("<think>hm <think> A</think>B", "hm <think> A", "B"),
+        ("<think>hm</think> <think>A", "hm\nA", ""),
         # Never closed.
         ("<think>hm A", "hm A", ""),
         ("<|channel|>analysis<|message|>hm A", "hm A", ""),

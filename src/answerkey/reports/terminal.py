@@ -481,7 +481,7 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
         kind, _, key = purpose.partition(":")
         title = f"Calls of the {kind} {key}" if key else "Calls"
         made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
-        thought = f" ({count} of them thoughts)" if (count := one.get("reasoning_tokens")) else ""
+        thought = f" ({count} of them reasoning)" if (count := one.get("reasoning_tokens")) else ""
         facts: list[tuple[str, Cell]] = [
             ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),
             ("tokens", f"{one['prompt_tokens']} prompt + {one['completion_tokens']} completion{thought}"),

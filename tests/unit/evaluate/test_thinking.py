@@ -118,7 +118,7 @@ def test_tokens_of_thoughts_are_in_the_run(tmp_path: Path, call: Call) -> None:
     assert (calls["completion_tokens"], calls["reasoning_tokens"], calls["cost"]) == (18, 12, 18.0)
     manifest = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert manifest["tasks"][0]["calls"]["solve"]["reasoning_tokens"] == 12
-    assert "8 prompt + 18 completion (12 of them thoughts)" in call("show", out).out
+    assert "8 prompt + 18 completion (12 of them reasoning)" in call("show", out).out
     (part,) = (out / "tasks").glob("*/completions/*.parquet")
     frame = pl.read_parquet(part)
     assert frame["usage"].struct.field("reasoning_tokens").to_list() == [6, 6]

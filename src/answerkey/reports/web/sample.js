@@ -108,7 +108,7 @@
       status: status === "OK" ? null : status, "finish reason": finish_reason,
       latency: isNumber(latency) ? ak.core.seconds(latency) : null,
       "prompt tokens": isNumber(prompt) ? count(prompt) : null, "completion tokens": isNumber(completion) ? count(completion) : null,
-      "tokens of thoughts": isNumber(reasoning) ? count(reasoning) : null,
+      "reasoning tokens": isNumber(reasoning) ? count(reasoning) : null,
     }).filter(([, value]) => value);
     if (!facts.length) return null;
     return el("dl", { class: "facts inline" }, facts.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, said(value)))));

@@ -52,6 +52,9 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in map(str.upper, PROVIDERS):
             patch.delenv(f"{name}_API_KEY", raising=False)
             patch.delenv(f"{name}_BASE_URL", raising=False)
+        for provider in PROVIDERS.values():
+            if provider.key:
+                patch.delenv(provider.key, raising=False)
         for name in map(str.upper, LOCAL):
             patch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
         yield

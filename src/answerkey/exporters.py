@@ -89,18 +89,19 @@ def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
     for part in opened.iterate():
         keys = [name for name in part.scores.columns if name not in {"sample_id", "trial"}]
         verdicts = part.scores.iter_rows(named=True)
-        replies = part.completions.frame.select("completion", "status").iter_rows()
+        replies = part.completions.frame.select("completion", "status", "reasoning").iter_rows()
         told = part.samples.orders  # which sample each row is of, and where in the file its options stand
         told = told if told is None else told.select("base_sample_id", pl.col("order").alias("option_order"))
         orders = [{}] * len(part.samples) if told is None else told.to_dicts()
         rows = zip(verdicts, replies, part.samples.rows(), orders, strict=True)
-        for verdict, (text, status), sample, order in rows:
+        for verdict, (text, status, thoughts), sample, order in rows:
             yield {
                 "sample_id": verdict["sample_id"],
                 **order,
                 "trial": verdict["trial"],
                 "completion": text,
                 "completion_status": status,
+                **({"reasoning": thoughts} if thoughts else {}),
                 "scores": {key: describe_verdict(verdict[key], encoded.get(key, ())) for key in keys},
                 "sample": dict(sample),
             }
@@ -140,6 +141,7 @@ def flatten(part: Excerpt) -> pl.DataFrame:
     if orders is not None:
         columns += [orders["base_sample_id"], orders["order"].rename("option_order")]
     columns += [scores["trial"], replies["completion"], replies["status"].rename("completion_status")]
+    columns.append(replies["reasoning"])
     for key in scores.columns[2:]:
         verdicts = scores[key].struct.unnest()
         for name in ("status", "reason", "excluded_by"):
@@ -161,7 +163,8 @@ def build_frame(task_run: TaskRun) -> pl.DataFrame:
 def _flatten_plainly(part: Excerpt) -> pl.DataFrame:
     replies, usage = part.completions.frame, part.completions.frame["usage"].struct.unnest()
     ours = {"completion": replies["completion"], "completion_status": replies["status"]}
-    ours |= {"completion_error": replies["error"], "prompt": replies["prompt"]}
+    ours |= {"completion_error": replies["error"], "reasoning": replies["reasoning"]}
+    ours["prompt"] = replies["prompt"]
     ours |= {**usage.to_dict(), "latency": replies["latency"]}
     for key in part.scores.columns[2:]:
         verdicts = part.scores[key].struct.unnest()

@@ -155,6 +155,7 @@ class CompletionStatus(StrEnum):
     ERROR = "ERROR"
 
 
+USAGE_NAMES = ("prompt_tokens", "completion_tokens", "reasoning_tokens")
 COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "sample_id": pl.String(),
     "trial": pl.Int32(),
@@ -162,7 +163,7 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "completion": pl.String(),
     "status": pl.String(),
     "finish_reason": pl.String(),
-    "usage": pl.Struct({"prompt_tokens": pl.Int64, "completion_tokens": pl.Int64}),
+    "usage": pl.Struct(dict.fromkeys(USAGE_NAMES, pl.Int64)),
     "latency": pl.Float64(),
     "source": pl.String(),
     "reply": pl.String(),
@@ -189,8 +190,9 @@ class Completion:
 
     `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like message
     (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known. `reasoning` is
-    what a reasoning model thought, apart from its answer. `error` says why the status is ERROR, `raw` is the
-    body that could not be read. `source` overrules the table's, for one answered from the cache.
+    what a reasoning model thought, apart from its answer; `reasoning_tokens` are part of the completion's.
+    `error` says why the status is ERROR, `raw` is the body that could not be read, or the text from which
+    thoughts were taken out. `source` overrules the table's, for one answered from the cache.
     """
 
     text: str | None
@@ -200,6 +202,7 @@ class Completion:
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
     latency: float | None = None
     reasoning: str | None = None
     logprobs: object = None
@@ -250,10 +253,7 @@ class Completions:
             "trial": [trial] * len(completions),
             "completion": [one.text for one in completions],
             "status": [one.status.value for one in completions],
-            "usage": [
-                {"prompt_tokens": one.prompt_tokens, "completion_tokens": one.completion_tokens}
-                for one in completions
-            ],
+            "usage": [{name: getattr(one, name) for name in USAGE_NAMES} for one in completions],
             "source": [one.source or source for one in completions],
             **{name: [_to_json(getattr(one, name)) for one in completions] for name in _JSON_FIELDS},
             **{name: [getattr(one, name) for one in completions] for name in _PLAIN_FIELDS},
@@ -276,10 +276,7 @@ class Completions:
             "trial": pl.lit(0, dtype=pl.Int32),
             "completion": pl.col("completion"),
             "status": status.otherwise(pl.lit(CompletionStatus.OK.value)),
-            "usage": pl.struct(
-                pl.lit(None, dtype=pl.Int64).alias("prompt_tokens"),
-                pl.lit(None, dtype=pl.Int64).alias("completion_tokens"),
-            ),
+            "usage": pl.struct(pl.lit(None, dtype=pl.Int64).alias(name) for name in USAGE_NAMES),
             "source": pl.lit(source),
         }
         nothing = {name: pl.lit(None, dtype=dtype) for name, dtype in COMPLETION_SCHEMA.items()}
@@ -332,6 +329,7 @@ class Completions:
                 status=CompletionStatus(row["status"]),
                 prompt_tokens=usage.get("prompt_tokens"),
                 completion_tokens=usage.get("completion_tokens"),
+                reasoning_tokens=usage.get("reasoning_tokens"),
                 source=row["source"],
                 **{name: _from_json(row[name]) for name in _JSON_FIELDS},
                 **{name: row[name] for name in _PLAIN_FIELDS},

@@ -44,6 +44,13 @@ SPACES = (
     "\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029",
 )  # fmt: skip
 
+#: Tokens around thoughts.
+THOUGHTS = (
+    "<think>", "</think>", "[THINK]", "[/THINK]", "<|channel|>analysis<|message|>", "<|end|>",
+    "<|start|>assistant<|channel|>final<|message|>", "analysisWe", "assistantfinal",
+    "<|im_start|>assistant\n",
+)  # fmt: skip
+
 
 @st.composite
 def draw_completions(draw: st.DrawFn, choices: Sequence[str]) -> str:
@@ -57,10 +64,11 @@ def draw_completions(draw: st.DrawFn, choices: Sequence[str]) -> str:
         st.sampled_from(MARKS),
         st.sampled_from(SPACES),
         st.sampled_from(labels),
+        st.sampled_from(THOUGHTS),
         st.text(max_size=3),
     )
     lead = draw(st.sampled_from(("", "", " ", *SPACES)))
-    first = draw(st.sampled_from((*choices, *choices, "", *DOUBLES)))
+    first = draw(st.sampled_from((*choices, *choices, "", *DOUBLES, *THOUGHTS)))
     return lead + first + "".join(draw(st.lists(pieces, max_size=8)))
 
 
@@ -70,9 +78,18 @@ def draw_tables(draw: st.DrawFn) -> tuple[list[str], list[Completion], list[str]
     choices = list(draw(st.sampled_from(LISTS)))
     texts = draw(st.lists(draw_completions(choices), min_size=1, max_size=12))
     statuses = draw(st.lists(st.sampled_from((*["OK"] * 9, *CompletionStatus)), min_size=12, max_size=12))
+    thoughts = draw(st.lists(st.sampled_from((None, None, "", "hm")), min_size=12, max_size=12))
+    tokens = draw(st.lists(st.sampled_from((None, 0, 7)), min_size=12, max_size=12))
+    ends = draw(st.lists(st.sampled_from((None, "stop", "tool_calls")), min_size=12, max_size=12))
     completions = [
-        Completion(text if status == "OK" else None, CompletionStatus(status))
-        for text, status in zip(texts, statuses, strict=False)
+        Completion(
+            text if status == "OK" else None,
+            CompletionStatus(status),
+            reasoning=thought,
+            reasoning_tokens=count,
+            finish_reason=end,
+        )
+        for text, status, thought, count, end in zip(texts, statuses, thoughts, tokens, ends, strict=False)
     ]
     truths = draw(st.lists(st.sampled_from(choices), min_size=len(texts), max_size=len(texts)))
     return choices, completions, truths

@@ -319,6 +319,12 @@ TASK_OPTIONS = (
         "completion_columns",
         multiple=True,
     ),
+    click.option(
+        "--split-thinking",
+        is_flag=True,
+        default=None,
+        help="Take thinking blocks such as `<think>…</think>` out of recorded completions.",
+    ),
     COLUMN,
     option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
     option(

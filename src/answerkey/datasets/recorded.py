@@ -16,7 +16,7 @@ from typing import Self
 import polars as pl
 
 from answerkey.datasets.content import RowErrors
-from answerkey.datasets.dataset import Dataset
+from answerkey.datasets.dataset import Dataset, Recorded
 from answerkey.datasets.questions import find_columns
 from answerkey.datasets.rows import (
     BLOCK_ROWS,
@@ -32,6 +32,7 @@ from answerkey.datasets.rows import (
 )
 from answerkey.errors import DataError, Place, listing, suggest
 from answerkey.models.responses import read_message
+from answerkey.reader.markup import THOUGHT_BEGIN, split_thoughts
 from answerkey.types import THEIR_SCHEMA, Completion, Completions, CompletionStatus, Samples
 
 COMPLETION_COLUMN = "completion"
@@ -44,6 +45,8 @@ LOGPROBS_COLUMN = "logprobs"
 END_COLUMN = "finish_reason"
 #: Columns beside the completion that are read where a table has them.
 BESIDE = (STATUS_COLUMN, LOGPROBS_COLUMN, END_COLUMN, *THEIR_SCHEMA)
+#: The thoughts of a reasoning model, in a table of completions alone: a dataset may have others of that name.
+THOUGHTS_COLUMN = "reasoning"
 SOURCE = "recorded"
 _MESSAGE_KEYS = frozenset(
     {"role", "content", "refusal", "tool_calls", "function_call", "choices", "messages", "message", "output"}
@@ -120,7 +123,7 @@ class CompletionColumn:
             given = pl.Series("given", own, dtype=pl.String)
             frame = frame.with_columns(pl.coalesce(given, "logprobs").alias("logprobs"))
         # Why each completion ended, and verdicts that others gave; they decide nothing.
-        types = {END_COLUMN: pl.String(), **THEIR_SCHEMA}
+        types = {END_COLUMN: pl.String(), THOUGHTS_COLUMN: pl.String(), **THEIR_SCHEMA}
         for name, dtype in types.items():
             column = table.frame[name] if name in self.beside else pl.Series(dtype=pl.Null)
             if column.dtype == pl.Null:
@@ -287,6 +290,57 @@ class TableCompletions:
         return found if self.num_trials == 1 else found.number(range(self.num_trials))
 
 
+#: What a text may hold that has thoughts in it, for a first look.
+_MAYBE_THOUGHTS = "[<\\[\u25c1]|assistantfinal|" + THOUGHT_BEGIN
+
+
+@dataclass(frozen=True)
+class SplitCompletions:
+    """Completions whose thoughts are taken out of their texts, as those of live models are."""
+
+    recorded: Recorded
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the dataset that are read."""
+        return self.recorded.columns
+
+    @property
+    def num_trials(self) -> int:
+        """How many there are for each sample."""
+        return self.recorded.num_trials
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return those of `length` samples from `offset` on."""
+        return replace(self, recorded=self.recorded.slice(offset, length))
+
+    def read(self, samples: Samples) -> Completions:
+        """Return the completions with their thoughts apart; `raw` is the text as it was."""
+        completions = self.recorded.read(samples)
+        frame = completions.frame
+        rows = frame["completion"].str.contains(_MAYBE_THOUGHTS).fill_null(value=False).arg_true()
+        found = {row: split_thoughts(frame["completion"][row]) for row in rows}
+        split = [(row, *both) for row, both in found.items() if both is not None]
+        if not split:
+            return completions
+        table = pl.DataFrame(
+            split, schema={"row": pl.UInt32, "thought": pl.String, "said": pl.String}, orient="row"
+        )
+        joined = frame.with_row_index("row").join(table, on="row", how="left", maintain_order="left")
+        is_split, apart = pl.col("said").is_not_null(), pl.concat_str("reasoning", "thought", separator="\n")
+        own = (
+            pl.when(pl.col("reasoning").is_null() | (pl.col("reasoning") == ""))
+            .then("thought")
+            .otherwise(apart)
+        )
+        joined = joined.with_columns(
+            pl.when(is_split).then("completion").otherwise("raw").alias("raw"),
+            pl.when(is_split).then("said").otherwise("completion").alias("completion"),
+            pl.when(is_split).then(own).otherwise("reasoning").alias("reasoning"),
+        )
+        return Completions(joined.select(frame.columns))
+
+
 def find_own_completions(rows: Rows, *, column: str | None = None) -> TableCompletions | None:
     """Return the completions that stand beside the questions, or None if no column holds any.
 
@@ -312,6 +366,8 @@ def match_completions(
     """
     found = find_completion_column(table, column, is_needed=True)
     assert found is not None  # noqa: S101 - it is needed
+    if THOUGHTS_COLUMN in table.columns:
+        found = replace(found, beside=found.beside | {THOUGHTS_COLUMN})
     named = None if ID_COLUMN in table.columns else _name_rows(table, dataset)
     table = table if named is None else named
     has_ids, has_trials = named is not None or ID_COLUMN in table.columns, TRIAL_COLUMN in table.columns

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Self, TypedDict
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
 from answerkey.datasets.recorded import (
     BlankCompletions,
+    SplitCompletions,
     find_own_completions,
     match_completions,
     refuse_single,
@@ -62,14 +63,14 @@ from answerkey.solvers import (
 )
 from answerkey.spec import DatasetSpec, Overrides, ScoringStep, Specification, Task, load_feature
 from answerkey.spec import load_task as load_task_file
-from answerkey.types import Notice, Samples
+from answerkey.types import Completions, Notice, Samples
 
 #: What a resumed run takes over from its folder, and nothing else. Trust, allowed hosts and environment files
 #: are the caller's to give again: a folder from elsewhere must not run code, or choose who gets a key.
 STORED = (
     *("config", "model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed"),
     *("allow_failed", "engine", "ray_address", "copy", "cache_policy", "max_calls", "max_cost", "price"),
-    *("batch", "max_concurrent"),
+    *("batch", "max_concurrent", "split_thinking"),
 )
 MILLION = 1_000_000
 WHOLE = 100
@@ -157,6 +158,7 @@ class ScoreOptions(TypedDict, total=False):
     config: Mapping[str, object] | None
     model: str | Callable[[list[dict[str, Any]]], object] | None
     completion_column: str | None
+    split_thinking: bool | None
     columns: Mapping[str, str]
     num_samples: int | None
     subsampling: Literal["head", "random"] | None
@@ -390,6 +392,8 @@ def prepare_specification(
             recorded = find_completions(
                 task, dataset, table, options.completion_column, calls_model=calls_model
             )
+        if options.split_thinking:
+            recorded = split_recorded(task, dataset, recorded, calls_model=calls_model)
     model = None
     with _collect(errors):
         if calls_model and specification.model is not None:
@@ -422,11 +426,12 @@ def prepare_specification(
         if options.completions is not None:
             file = name_lasting(options.completions)
             said = {"source": "recorded", "file": file, "sha256": digest_file(file)}
-        elif recorded is not None:
+        elif recorded is not None and not (task.solver and options.completion_column is None):
             said["source"] = "dataset"
         elif model is not None:
             said["source"] = "builtin" if model.name.startswith("builtin/") else "live"
         said["column"] = options.completion_column
+        said |= {"split_thinking": True} if options.split_thinking else {}
         if is_named and specification.model_name:
             said["model"] = specification.model_name
         prepared = lay_out_work(replace(prepared, completions=said))
@@ -518,6 +523,43 @@ def find_completions(
             f" columns: {listing(dataset.columns)}",
         )
     return BlankCompletions()
+
+
+@dataclass(frozen=True)
+class TracedCompletions:
+    """Completions that a solver finds in the dataset, without asking a model."""
+
+    solver: Solver
+    columns: frozenset[str]
+    num_trials: int = 1
+
+    def slice(self, offset: int, length: int) -> Self:  # noqa: ARG002 - the samples bring their own
+        """Return the same."""
+        return self
+
+    def read(self, samples: Samples) -> Completions:
+        """Return what the solver finds."""
+        return self.solver.solve(samples, model=None, known=None, examples=None)
+
+
+def find_traced(task: Task, dataset: Dataset) -> TracedCompletions | None:
+    """Return the completions that the solver of a task finds in the dataset; None without a solver."""
+    if task.solver is None:
+        return None
+    columns = list_solver_columns(task.solver, dataset)
+    return TracedCompletions(task.solver, frozenset(dataset.columns) if columns is None else columns)
+
+
+def split_recorded(
+    task: Task, dataset: Dataset, recorded: Recorded | None, *, calls_model: bool
+) -> Recorded | None:
+    """Return completions with their thoughts apart; SpecError E119 where a model writes them."""
+    if calls_model:
+        message = "`--split-thinking` is about recorded completions, and a model is called"
+        hint = "leave it out: thoughts in a model's reply are taken out, unless `thinking: keep` is set"
+        raise SpecError("E119", message, hint=hint)
+    found = recorded or find_traced(task, dataset)
+    return None if found is None else SplitCompletions(found)
 
 
 # Models that scorers call, and what a model must send.

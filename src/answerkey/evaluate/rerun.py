@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, open_dataset
-from answerkey.datasets.recorded import BlankCompletions, find_own_completions
+from answerkey.datasets.recorded import BlankCompletions, SplitCompletions, find_own_completions
 from answerkey.datasets.rows import Rows, name_samples
 from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import digest_file, is_stored
@@ -31,8 +31,8 @@ from answerkey.evaluate.prepare import (
     Progress,
     RunOptions,
     find_completions,
+    find_traced,
     fit_rows,
-    list_solver_columns,
     prepare_opened,
     read_options,
     stay_silent,
@@ -69,7 +69,6 @@ from answerkey.runs import (
     load_run,
     reopen_run,
 )
-from answerkey.solvers import Solver
 from answerkey.spec import (
     DatasetSpec,
     Specification,
@@ -89,7 +88,10 @@ if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener
 
 #: What belongs to an old run and cannot be chosen again when it is scored anew, or gone on with.
-FIXED = ("model", "dataset", "completions", "completion_column", "num_samples", "subsampling", "seed")
+FIXED = (
+    *("model", "dataset", "completions", "completion_column", "split_thinking"),
+    *("num_samples", "subsampling", "seed"),
+)
 #: What may stop a run, and ends with that.
 LIMITS = frozenset({"max_calls", "max_cost"})
 #: Rows that become Python values take more memory than those that stay columns.
@@ -136,36 +138,22 @@ class Reopened:
             yield self.read(offset, step)
 
 
-@dataclass(frozen=True)
-class TracedCompletions:
-    """Completions that a solver finds in the dataset, without asking a model."""
-
-    solver: Solver
-    columns: frozenset[str]
-    num_trials: int = 1
-
-    def slice(self, offset: int, length: int) -> Self:  # noqa: ARG002 - the samples bring their own
-        """Return the same."""
-        return self
-
-    def read(self, samples: Samples) -> Completions:
-        """Return what the solver finds."""
-        return self.solver.solve(samples, model=None, known=None, examples=None)
-
-
 def reopen(run: Run, task_key: str | None = None) -> Reopened:
     """Return a task of a run with its samples and completions; E505 when files are gone or have changed."""
     task_run = find_task(run, task_key)
     task = task_from_source(task_run.source["task"])
     dataset, entry = reopen_rows(task_run, task), task_run.manifest["completions"]
     recorded: Recorded | None = find_kept(task_run, dataset)
-    if recorded is None and entry["source"] == "recorded":
+    if recorded is not None:
+        return Reopened(task, task_run, dataset, recorded)
+    if entry["source"] == "recorded":
         table = _reload_completions(entry)
         recorded = find_completions(task, dataset, table, entry["column"], calls_model=False)
-    if recorded is None and entry["source"] == "trace" and task.solver is not None:
-        columns = list_solver_columns(task.solver, dataset)
-        recorded = TracedCompletions(task.solver, frozenset(dataset.columns) if columns is None else columns)
+    if entry["source"] == "trace":
+        recorded = find_traced(task, dataset)
     recorded = recorded or find_own_completions(dataset.rows, column=entry["column"]) or BlankCompletions()
+    if entry.get("split_thinking"):
+        recorded = SplitCompletions(recorded)
     return Reopened(task, task_run, dataset, recorded)
 
 

@@ -47,6 +47,7 @@ from answerkey.evaluate.prepare import (
     prepare_opened,
     prepare_specification,
     read_options,
+    split_recorded,
     stay_silent,
     take_policies,
 )
@@ -551,6 +552,9 @@ def score(
         refuse_unordered(ready)
         if ready.num_trials > 1:
             raise refuse_single(ready.num_trials)
+    if chosen.split_thinking:
+        is_asked = chosen.model is not None and recorded is None
+        recorded = split_recorded(ready, dataset, recorded, calls_model=is_asked)
     source = "recorded" if completions is not None else "builtin" if recorded is None else "dataset"
     model = None
     if chosen.model:
@@ -563,7 +567,8 @@ def score(
         dataset,
         model=model,
         recorded=recorded,
-        completions={"source": source, "file": None, "sha256": None, "column": None},
+        completions={"source": source, "file": None, "sha256": None, "column": None}
+        | ({"split_thinking": True} if chosen.split_thinking else {}),
     )
     policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
     manifest = describe_run(ready.key, ready.display_name, [prepared], heard, policies)

@@ -38,7 +38,15 @@ from answerkey.runs.journal import Journal, JournalCall
 from answerkey.scorers import asks_model
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
-from answerkey.types import Completion, Completions, CompletionStatus, Notice, ScoreStatus, Validity
+from answerkey.types import (
+    USAGE_NAMES,
+    Completion,
+    Completions,
+    CompletionStatus,
+    Notice,
+    ScoreStatus,
+    Validity,
+)
 
 if TYPE_CHECKING:
     from answerkey.models.actors import ActorHost
@@ -98,6 +106,7 @@ def count_calls(
         own["retries"] += max(0, (call.attempts or 1) - 1)
         own["prompt_tokens"] += call.prompt_tokens or 0
         own["completion_tokens"] += call.completion_tokens or 0
+        own["reasoning_tokens"] += call.reasoning_tokens or 0
         if call.latency is not None:
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
     described: dict[str, dict[str, Any]] = {}
@@ -109,7 +118,7 @@ def count_calls(
             "calls": own["calls"],
             "asked": own["asked"],
             "cached": own["calls"] - own["asked"],
-            **{name: own[name] for name in ("failed", "retries", "prompt_tokens", "completion_tokens")},
+            **{name: own[name] for name in ("failed", "retries", *USAGE_NAMES)},
             "cost": None if cost is None else round(cost, 6),
             "latency": {name: round(one, 4) for name, one in shares.items() if one is not None} or None,
             "errors": errors.describe(purpose),

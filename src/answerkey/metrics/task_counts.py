@@ -5,6 +5,7 @@ The counts of a task are a plain mapping that JSON can hold, called its `tally` 
     counts              samples = scored + failed + errors, scored = valid + invalid, refused ⊂ invalid
     completion_statuses how many completions are OK, REFUSED, NO_TEXT, ERROR
     cut_off             how many completions the token limit cut off (finish reason `length`)
+    thinking            only where there are any: how many recorded completions begin with a thinking block
     invalid             reason → count, first example (sample id, start of the completion); scored samples
     failed, errors      the same for samples without a score
     excluded            action key → how many scored samples it keeps out of the metrics
@@ -37,6 +38,7 @@ import polars as pl
 
 from answerkey.metrics.base import merge_parts, sort_keys, write_label
 from answerkey.metrics.trials import SEVERITY, find_own_rows, find_owners, find_worst_rows, number_samples
+from answerkey.reader.markup import THOUGHT_BEGIN
 from answerkey.types import (
     TRACEBACK_FIELD,
     Completions,
@@ -180,6 +182,7 @@ def count_rows(
         },
         "completion_statuses": _count_each(calls),
         "cut_off": 0 if completions is None else int((completions.frame["finish_reason"] == "length").sum()),
+        "thinking": 0 if completions is None else _count_thinking(completions),
         "invalid": invalid,
         "failed": failed,
         "errors": errors,
@@ -189,6 +192,11 @@ def count_rows(
         "category_column": category,
         "categories": {} if category is None else _count_categories(samples, scores, category),
     }
+
+
+def _count_thinking(completions: Completions) -> int:
+    texts = completions.frame.filter(pl.col("source") == "recorded")["completion"]
+    return int(texts.str.contains(THOUGHT_BEGIN).sum())
 
 
 def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
@@ -425,6 +433,7 @@ def merge_counts(shards: Sequence[Mapping[str, Any]]) -> TaskCounts:
         "counts": dict.fromkeys(_COUNTS, 0),
         "completion_statuses": {},
         "cut_off": 0,
+        "thinking": 0,
         **{name: {} for name in ("invalid", "failed", "errors", "excluded", "letters", "choice_counts")},
         "category_column": None,
         "categories": {},
@@ -438,6 +447,8 @@ def merge_counts(shards: Sequence[Mapping[str, Any]]) -> TaskCounts:
     merged |= {name: sort_keys(merged[name]) for name in _SORTED}
     if not merged.get("fallback"):
         merged.pop("fallback", None)
+    if not merged["thinking"]:
+        del merged["thinking"]
     if not merged.get("theirs"):
         merged.pop("theirs", None)
     else:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self, get_args
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from answerkey.errors import (
@@ -201,7 +202,7 @@ def check_url(url: str, model: str) -> str:
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         if _SECRET_QUERY.fullmatch(name):
             raise SpecError("E117", f"model `{model}`: the URL holds a secret, `{name}`", hint=hint)
-        if name in GENERATION_PARAMETERS:
+        if name in GENERATION_PARAMETERS or name.startswith(EXTRA):
             hint = f"write it under `generation` of the model file, or behind the model's name: `?{name}=…`"
             message = f"model `{model}`: `{name}` in the query of its URL does not reach the model"
             raise SpecError("E108", message, hint=hint)
@@ -274,6 +275,8 @@ def read_parameters(
             known = (*parameters, *others)
             words = f"parameters: {listing(known)}" if known else "it has no parameters"
             hint = suggest(key, known) or words
+            if f"{EXTRA}NAME" in known:
+                hint += f"{'' if hint.endswith('?') else ';'} `{EXTRA}{key}=` sends it as it is"
             raise SpecError("E301", f"model `{name}` has no parameter `{key}`", hint=hint)
         try:
             values[key] = parameters[key].read(text)
@@ -283,9 +286,26 @@ def read_parameters(
     return values
 
 
+#: How hard a model is to think, in the words of any API; an endpoint knows some of them.
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
+#: Whether thoughts in a reply's text are taken out of it, or stay.
+Thinking = Literal["split", "keep"]
+#: What stands before the name of a parameter behind `?` that is sent as it is.
+EXTRA = "extra_body."
+_SECRET_PARAMETER = re.compile(
+    r"((api|access|secret|auth|private)[-_]?key|((api|access|auth|bearer)[-_]?)?token|(client[-_]?)?secret"
+    r"|passw(or)?d|authorization|credentials?)",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True)
 class Generation:
-    """What is sent beside the messages; None leaves it to the endpoint."""
+    """What is sent beside the messages; None leaves it to the endpoint.
+
+    `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the reply is
+    read, and is not sent.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -295,6 +315,14 @@ class Generation:
     logprobs: bool | None = None
     top_logprobs: int | None = None
     echo: bool | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    reasoning_effort: Effort | None = None
+    reasoning_budget: int | None = None
+    thinking: Thinking | None = None
+    extra_body: Mapping[str, object] | None = None
 
     def given(self) -> dict[str, object]:
         """Return what is set, by name; what is listed for `stop` is a list."""
@@ -308,9 +336,17 @@ class Generation:
             if (value := getattr(self, one.name)) is not None
         }
 
+    def sent(self) -> dict[str, object]:
+        """Return what is set of the parameters that are sent under a name of the API."""
+        own = ("thinking", "extra_body")
+        return {name: value for name, value in self._given.items() if name not in own}
+
     def over(self, other: Self) -> Self:
-        """Return `other` with what is set here in its place."""
-        return replace(other, **{name: getattr(self, name) for name in self._given})
+        """Return `other` with what is set here in its place; `extra_body` is set field by field."""
+        set_here = {name: getattr(self, name) for name in self._given}
+        if self.extra_body is not None and other.extra_body is not None:
+            set_here["extra_body"] = {**other.extra_body, **self.extra_body}
+        return replace(other, **set_here)
 
     @property
     def wants_logprobs(self) -> bool:
@@ -328,7 +364,65 @@ GENERATION_PARAMETERS: dict[str, Parameter] = {
     "logprobs": Parameter(default=False),
     "top_logprobs": Parameter(0, minimum=0),
     "echo": Parameter(default=False),
+    "top_k": Parameter(0, minimum=0),
+    "min_p": Parameter(0.0, minimum=0, maximum=1),
+    "presence_penalty": Parameter(0.0, minimum=-2, maximum=2),
+    "frequency_penalty": Parameter(0.0, minimum=-2, maximum=2),
+    "reasoning_effort": Parameter("", allowed=get_args(Effort)),
+    "reasoning_budget": Parameter(0, minimum=0),
+    "thinking": Parameter("", allowed=get_args(Thinking)),
 }
+
+
+def nest(path: str, value: object) -> dict[str, object]:
+    """Return a value as the only field at a path; dots lead into objects."""
+    name, dot, rest = path.partition(".")
+    return {name: nest(rest, value) if dot else value}
+
+
+def merge_bodies(first: Mapping[str, object], second: Mapping[str, object]) -> dict[str, object]:
+    """Return two JSON objects as one; objects that both have are merged, of other values the second wins."""
+    merged = dict(first)
+    for name, value in second.items():
+        known = merged.get(name)
+        is_both = isinstance(known, Mapping) and isinstance(value, Mapping)
+        merged[name] = merge_bodies(known, value) if is_both else value  # type: ignore[arg-type]  # both are
+    return merged
+
+
+def find_shared(first: Mapping[str, object], second: Mapping[str, object], start: str = "") -> str | None:
+    """Return the path of the first field that two JSON objects have both and that cannot be merged."""
+    for name, value in first.items():
+        known = second.get(name)
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            if found := find_shared(value, known, f"{start}{name}."):
+                return found
+        elif name in second:
+            return f"{start}{name}"
+    return None
+
+
+def find_secret_name(body: object) -> str | None:
+    """Return the name of the first field of a JSON value that is named like a secret."""
+    for name, value in body.items() if isinstance(body, Mapping) else ():
+        if _SECRET_PARAMETER.fullmatch(str(name)):
+            return str(name)
+        if found := find_secret_name(value):
+            return found
+    return None
+
+
+def _read_extra(given: Mapping[str, str]) -> dict[str, object] | None:
+    """Return the body of `extra_body.NAME=VALUE`, where dots part names; what is no JSON is a text."""
+    body: dict[str, object] = {}
+    for path, text in given.items():
+        try:
+            value = json.loads(text, parse_constant=int)  # of NaN: no JSON
+        except (ValueError, RecursionError):
+            value = text
+        body = merge_bodies(body, nest(path.removeprefix(EXTRA), value))
+    return body or None
+
 
 # Models, as files and names state them.
 
@@ -493,7 +587,8 @@ def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | Non
             hint = f"add the model's name: `{provider}/NAME`" if provider in PROVIDERS else hint
             raise SpecError("E301", f"unknown model `{name}`", hint=hint)
     given = split_query(name, query)
-    others, rest = ["api"], dict[str, str]()
+    extra = _read_extra({key: given.pop(key) for key in list(given) if key.startswith(EXTRA)})
+    others, rest = ["api", f"{EXTRA}NAME"], dict[str, str]()
     if provider is None:
         # What the address needs stays in it, and a secret, which is refused when the address is looked at.
         kept = [key for key in given if key == AZURE_VERSION or _SECRET_QUERY.fullmatch(key)]
@@ -507,7 +602,7 @@ def read_name(name: str, *, caller: Caller, is_callers: bool, place: Place | Non
     values = read_parameters(name, given, GENERATION_PARAMETERS, others)
     if "stop" in values:
         values["stop"] = (values["stop"],)
-    generation = Generation(**values)  # type: ignore[arg-type]  # each parameter has the type of its field
+    generation = Generation(**values, extra_body=extra)  # type: ignore[arg-type]  # each has its field's type
     config = ProviderConfig(provider, model, api=api)
     if provider is None:
         scheme, _, where = start.partition("://")

@@ -46,7 +46,7 @@ from answerkey.models.config import (
     split_query,
 )
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
-from answerkey.models.responses import fail, read_message
+from answerkey.models.responses import fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.types import Completion, CompletionStatus, Question
 
@@ -216,7 +216,11 @@ class LiveModel(CallSettings):
         self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
         """Return one completion for each question, in order; what the ledger knows is not asked."""
-        return self._client.complete(build_calls(self, questions, trial, purpose))
+        said = self._client.complete(build_calls(self, questions, trial, purpose))
+        if self.connection.generation.thinking == "keep":
+            return said
+        # Replies that an earlier version kept have their thoughts in the text.
+        return [one if one.raw is not None else take_out_thoughts(one) for one in said]
 
     def close(self) -> None:
         """Close the connections; twice does no harm."""
@@ -314,7 +318,7 @@ class CodeModel(CallSettings, ABC):
         """Return what code gave: a text, a message, a whole chat completion; or what it raised."""
         if isinstance(outcome, BaseException):
             return fail(hide_secrets(f"{type(outcome).__name__}: {outcome}".removesuffix(": ")))
-        completion = read_message(outcome)
+        completion = take_out_thoughts(read_message(outcome))
         if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):
             return fail(f"`{function}` gives neither a text nor a message: {type(outcome).__name__}")
         return completion

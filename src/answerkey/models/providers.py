@@ -16,12 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
+from math import inf
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing
 from answerkey.models.config import (
     AZURE_VERSION,
+    EXTRA,
+    GENERATION_PARAMETERS,
     NODE_IP,
     SHORTEST_KEY,
     Adapter,
@@ -36,7 +39,11 @@ from answerkey.models.config import (
     ProviderConfig,
     Secret,
     check_url,
+    find_secret_name,
+    find_shared,
     is_loopback,
+    merge_bodies,
+    nest,
     read_name,
     tidy_host,
 )
@@ -50,6 +57,8 @@ from answerkey.models.responses import (
     take_anthropic,
     take_chat,
     take_gemini,
+    take_out_thoughts,
+    take_responses,
     take_text,
 )
 from answerkey.templates import JsonText, RowError, Template, TemplateStopped
@@ -63,9 +72,8 @@ DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
-_OPENAI_HOST = "api.openai.com"
 _VERSION_END = re.compile(r"/v\d+\w*$")
-_ENDPOINTS = ("/completions", "/messages", ":generateContent")
+_ENDPOINTS = ("/completions", "/responses", "/messages", ":generateContent")
 
 
 @dataclass(frozen=True)
@@ -134,10 +142,14 @@ class Connection:
         return self.api.build(self, messages)
 
     def read(self, status: int, body: bytes) -> Completion:
-        """Return what an answer says, without a key that the endpoint sends back; never raises."""
+        """Return what an answer says, without a key that the endpoint sends back; never raises.
+
+        Thoughts in the text are taken out of it, unless they are to be kept.
+        """
         if b"\\" in body or any(map(body.__contains__, self._secrets)):
             body = self._hidden.sub(HIDDEN.encode(), body)
-        return self.api.read(status, body)
+        completion = self.api.read(status, body)
+        return completion if self.generation.thinking == "keep" else take_out_thoughts(completion)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as `***`."""
@@ -231,28 +243,44 @@ class Api:
     """One API: how its requests are built and its answers read, where it is, and how a key is sent.
 
     `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
-    none. `unsupported` are the fields of `Generation` that the API does not have; `takes_schema` is
-    whether it can be asked for JSON of a given shape; `limit_field` is how it calls the limit of tokens.
+    none. `names` are the parameters of `Generation` that the API has, by what it calls them, where dots lead
+    into objects; `takes_schema` is whether it can be asked for JSON of a given shape.
     """
 
+    name: ApiName
     identity: object
-    write: Callable[[Connection, Sequence[Message]], dict[str, object]]
+    write: Callable[[Connection, Sequence[Message], dict[str, object]], dict[str, object]]
     take: Callable[[Mapping[str, object]], Completion]
     path: str
     root: str = "/v1"
     key_header: str = "Authorization"
     key_start: str = "Bearer "
     headers: Mapping[str, str] = field(default_factory=dict)
-    unsupported: frozenset[str] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
     takes_schema: bool = False
-    limit_field: str = "max_tokens"
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        return f"the API `{self.name}`"
+
+    @property
+    def unsupported(self) -> frozenset[str]:
+        """The parameters of `Generation` that the API does not have."""
+        return frozenset(GENERATION_PARAMETERS) - frozenset(self.names) - {"thinking"}
 
     def build(self, connection: Connection, messages: Sequence[Message]) -> object:
         """Return the JSON body of a request; SolverError E302 for messages that cannot be put into one."""
-        body = self.write(connection, messages)
-        if self.limit_field != "max_tokens" and "max_tokens" in body:
-            body[self.limit_field] = body.pop("max_tokens")
-        return body
+        body, extra = self.build_own(connection, messages), connection.generation.extra_body
+        return body if extra is None else merge_bodies(extra, body)
+
+    def build_own(self, connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+        """Return the body without `extra_body`; `write` is given the parameters under the API's names."""
+        given: dict[str, object] = {}
+        for known, value in connection.generation.sent().items():
+            if known not in _LOGPROBS:
+                given = merge_bodies(given, nest(self.names[known], value))
+        return self.write(connection, messages, given)
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says; it never raises."""
@@ -270,18 +298,25 @@ def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[s
         role = message.get("role", "user")
         if role in {"system", "developer"}:
             system.append(read_text(message))
-        elif role in {"user", "assistant"}:
-            others.append((str(role), read_text(message)))
         else:
-            raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
+            _check_role(role, {"user", "assistant"})
+            others.append((str(role), read_text(message)))
     return ("\n\n".join(system) if system else None), others
 
 
-def _write_chat(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+def _check_role(role: object, roles: set[str]) -> None:
+    if role not in roles:
+        raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
+
+
+def _write_chat(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
     body["messages"] = [dict(message) for message in messages]
-    given = connection.generation.given()
-    if connection.generation.wants_logprobs:
+    generation = connection.generation
+    given |= {name: value for name, value in generation.sent().items() if name in _LOGPROBS}
+    if generation.wants_logprobs:
         given["logprobs"] = True
     if connection.schema is not None:
         shape = {"name": "answer", "schema": dict(connection.schema), "strict": True}
@@ -289,68 +324,113 @@ def _write_chat(connection: Connection, messages: Sequence[Message]) -> dict[str
     return body | given
 
 
-def _write_text(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+def _write_text(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
     """Write the messages as one text, without roles, parted by an empty line; `logprobs` is a number."""
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
     body["prompt"] = "\n\n".join(read_text(message) for message in messages)
-    given = connection.generation.given()
-    top = given.pop("top_logprobs", None)
-    given.pop("logprobs", None)
-    if connection.generation.wants_logprobs:
-        given["logprobs"] = 1 if top is None else top
-    if connection.generation.echo:
+    generation = connection.generation
+    if generation.wants_logprobs:
+        given["logprobs"] = 1 if generation.top_logprobs is None else generation.top_logprobs
+    if generation.echo:
         given.setdefault("max_tokens", 1)  # what comes after the text is of no use
     return body | given
 
 
-def _write_anthropic(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+def _write_responses(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
+    """Write all messages as `input`, in their order; this API knows the roles of the system, too."""
+    for message in messages:
+        _check_role(message.get("role", "user"), {"system", "developer", "user", "assistant"})
+    generation = connection.generation
+    if generation.wants_logprobs:
+        given["include"] = ["message.output_text.logprobs"]
+        if generation.top_logprobs is not None:
+            given["top_logprobs"] = generation.top_logprobs
+    if connection.schema is not None:
+        shape = {"type": "json_schema", "name": "answer", "schema": dict(connection.schema), "strict": True}
+        given["text"] = {"format": shape}
+    told = [{"role": one.get("role", "user"), "content": read_text(one)} for one in messages]
+    return {"model": connection.model, "input": told, **given}
+
+
+def _write_anthropic(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
     system, others = _split_system(messages)
-    given = connection.generation.given()
-    if "stop" in given:
-        given["stop_sequences"] = given.pop("stop")
+    budget = connection.generation.reasoning_budget
+    if budget is not None:
+        given["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
     return {
         "model": connection.model,
-        "max_tokens": DEFAULT_MAX_TOKENS,
+        "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # which limits thoughts and answer together
         "messages": [{"role": role, "content": text} for role, text in others],
         **({} if system is None else {"system": system}),
         **given,
     }
 
 
-_GEMINI_NAMES = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "max_tokens": "maxOutputTokens",
-    "seed": "seed",
-    "stop": "stopSequences",
-}
 _GEMINI_ROLES = {"user": "user", "assistant": "model"}
 
 
-def _write_gemini(connection: Connection, messages: Sequence[Message]) -> dict[str, object]:
+def _write_gemini(
+    connection: Connection, messages: Sequence[Message], given: dict[str, object]
+) -> dict[str, object]:
     system, others = _split_system(messages)
     generation = connection.generation
-    config = {
-        _GEMINI_NAMES[name]: value for name, value in generation.given().items() if name in _GEMINI_NAMES
-    }
     if generation.wants_logprobs:
-        config["responseLogprobs"] = True
+        given["responseLogprobs"] = True
         if generation.top_logprobs is not None:
-            config["logprobs"] = generation.top_logprobs
+            given["logprobs"] = generation.top_logprobs
     if connection.schema is not None:
-        config |= {"responseMimeType": "application/json", "responseJsonSchema": dict(connection.schema)}
+        given |= {"responseMimeType": "application/json", "responseJsonSchema": dict(connection.schema)}
     return {
         "contents": [{"role": _GEMINI_ROLES[role], "parts": [{"text": text}]} for role, text in others],
         **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
-        **({"generationConfig": config} if config else {}),
+        **({"generationConfig": given} if given else {}),
     }
 
 
-_WITHOUT_ECHO = frozenset({"echo"})
+def _same_names(*without: str) -> dict[str, str]:
+    return {name: name for name in GENERATION_PARAMETERS if name not in (*without, "thinking")}
+
+
+_LOGPROBS = ("logprobs", "top_logprobs")
 APIS: dict[ApiName, Api] = {
-    "chat": Api("chat", _write_chat, take_chat, CHAT_PATH, unsupported=_WITHOUT_ECHO, takes_schema=True),
-    "completions": Api("completions", _write_text, take_text, "/completions"),
+    "chat": Api(
+        "chat",
+        "chat",
+        _write_chat,
+        take_chat,
+        CHAT_PATH,
+        names=_same_names("echo", "reasoning_budget"),
+        takes_schema=True,
+    ),
+    "completions": Api(
+        "completions",
+        "completions",
+        _write_text,
+        take_text,
+        "/completions",
+        names=_same_names("reasoning_effort", "reasoning_budget"),
+    ),
+    "responses": Api(
+        "responses",
+        "responses",
+        _write_responses,
+        take_responses,
+        "/responses",
+        names={
+            **{name: name for name in ("temperature", "top_p", *_LOGPROBS)},
+            "max_tokens": "max_output_tokens",
+            "reasoning_effort": "reasoning.effort",
+        },
+        takes_schema=True,
+    ),
     "anthropic": Api(
+        "anthropic",
         ["anthropic", DEFAULT_MAX_TOKENS],
         _write_anthropic,
         take_anthropic,
@@ -358,9 +438,15 @@ APIS: dict[ApiName, Api] = {
         key_header="x-api-key",
         key_start="",
         headers={"anthropic-version": "2023-06-01"},
-        unsupported=frozenset({"seed", "logprobs", "top_logprobs", "echo"}),
+        names={
+            **{name: name for name in ("temperature", "top_p", "top_k", "max_tokens")},
+            "stop": "stop_sequences",
+            "reasoning_effort": "output_config.effort",
+            "reasoning_budget": "thinking.budget_tokens",
+        },
     ),
     "gemini": Api(
+        "gemini",
         "gemini",
         _write_gemini,
         take_gemini,
@@ -368,7 +454,20 @@ APIS: dict[ApiName, Api] = {
         root="/v1beta",
         key_header="x-goog-api-key",
         key_start="",
-        unsupported=_WITHOUT_ECHO,
+        names={
+            "temperature": "temperature",
+            "top_p": "topP",
+            "top_k": "topK",
+            "max_tokens": "maxOutputTokens",
+            "seed": "seed",
+            "stop": "stopSequences",
+            "logprobs": "responseLogprobs",
+            "top_logprobs": "logprobs",
+            "presence_penalty": "presencePenalty",
+            "frequency_penalty": "frequencyPenalty",
+            "reasoning_effort": "thinkingConfig.thinkingLevel",
+            "reasoning_budget": "thinkingConfig.thinkingBudget",
+        },
         takes_schema=True,
     ),
 }
@@ -383,11 +482,16 @@ class AdapterApi:
     takes_schema: ClassVar[bool] = False
 
     @property
+    def title(self) -> str:
+        """How messages name it."""
+        return f"the adapter `{self.adapter.key}`"
+
+    @property
     def unsupported(self) -> frozenset[str]:
         """All of `Generation`, unless the input template reads it."""
         if any(name in self.adapter.process_input for name in ("generation", "kwargs")):
             return frozenset()
-        return frozenset(one.name for one in fields(Generation))
+        return frozenset(one.name for one in fields(Generation)) - {"thinking"}
 
     @property
     def identity(self) -> object:
@@ -493,22 +597,31 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
     if base is None and provider.base_url is None:
         hint = f"set `{base_name}` to the address of your resource"
         raise SpecError("E108", f"model `{model.name}`: `{name}` has no base URL", hint=hint)
-    base = base or Address(provider.base_url or "")
+    try:
+        base = base or Address(provider.fill_url(caller.find))
+    except LookupError as error:
+        missing = error.args[0]
+        hint = f"set it in the environment or in `.env`: `{missing}=…`; or set `{base_name}`"
+        is_set = "holds no name of letters, digits and hyphens" if caller.find(missing) else "is not set"
+        message = f"model `{model.name}`: the address of `{name}` needs `{missing}`, which {is_set}"
+        raise SpecError("E108", message, hint=hint) from None
     url = check_url(base.url, model.name)
     version = caller.find("AZURE_API_VERSION") if name == "azure" else None
     if version is not None and AZURE_VERSION not in parse_qs(urlsplit(url).query):
         url += ("&" if "?" in url else "?") + urlencode({AZURE_VERSION: version})
-    api = _find_api(config.api or provider.api, url, is_azure=name == "azure")
+    api = _find_api(config.api or provider.api, url, name)
     # Which environment value holds the key: a provider's key does not go to another host only because no
     # better key is set; OpenAI's does to this machine.
     owner = _find_provider(url) if name is None and url.startswith("https://") else name
     variable = f"{owner.upper()}_API_KEY" if owner else LOCAL_KEY if is_loopback(url) else ""
+    if owner and caller.find(variable) is None and caller.find(PROVIDERS[owner].key) is not None:
+        variable = PROVIDERS[owner].key
     if name is None and caller.find(URL_KEY) is not None:
         variable = URL_KEY
     key = config.api_key or caller.find_key(variable)
-    own_host = provider.own_host or _find_own_host(key, url, caller)
-    _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", own_host=own_host)
-    is_own = name is not None and url.startswith(f"https://{provider.own_host}/")
+    is_own = provider.owns(tidy_host(urlsplit(url).hostname or ""))
+    is_allowed = is_own or _is_own_key(key, url, caller)
+    _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", is_allowed=is_allowed)
     return Connection(
         model.name,
         api,
@@ -516,7 +629,7 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         config.model,
         headers=_hold_key(api, key),
         key=key or None,
-        missing_key=variable if is_own and not key else None,
+        missing_key=variable if is_own and url.startswith("https://") and not key else None,
     )
 
 
@@ -526,8 +639,8 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
     if config.adapter is None and _VERSION_END.search(urlsplit(url).path.rstrip("/")):
         url = _find_endpoint(api, url, config.model)
     for secret in (config.api_key, *config.headers.values()):
-        own_host = _find_own_host(secret, url, model.caller)
-        _guard_key(secret, config.address, model, "key", own_host=own_host)
+        is_allowed = _is_own_key(secret, url, model.caller)
+        _guard_key(secret, config.address, model, "key", is_allowed=is_allowed)
     headers = _hold_key(api, config.api_key)
     for name, value in config.headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
@@ -549,15 +662,18 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
     )
 
 
-def _find_api(name: ApiName, url: str, *, is_azure: bool = False) -> Api:
-    """Return the API as the host at a URL has it."""
-    api = APIS[name]
-    host = tidy_host(urlsplit(url).hostname or "")
-    is_azure |= host.endswith(AZURE_HOSTS)
-    if name == "chat" and (is_azure or host == _OPENAI_HOST):
-        # Their newer models refuse `max_tokens`; other endpoints often know no other name.
-        api = replace(api, limit_field="max_completion_tokens")
-    if is_azure and name in {"chat", "completions"}:
+def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
+    """Return the API as the provider, or the host at a URL, has it."""
+    api, host = APIS[name], tidy_host(urlsplit(url).hostname or "")
+    is_azure = provider == "azure" or host.endswith(AZURE_HOSTS)
+    owner = "azure" if is_azure else _find_provider(url) or provider
+    if name in {"chat", "completions"} and owner is not None:
+        own = {
+            known: sent for known, sent in PROVIDERS[owner].names.items() if sent is None or name == "chat"
+        }
+        names = {known: sent for known, sent in {**api.names, **own}.items() if sent is not None}
+        api = replace(api, names=names)
+    if is_azure and name in {"chat", "completions", "responses"}:
         api = replace(api, root="/openai/v1", key_header="api-key", key_start="")
     return api
 
@@ -586,28 +702,29 @@ def _hold_key(api: Api, key: Secret | None) -> dict[str, Secret | str]:
 def _find_provider(url: str) -> str | None:
     """Return the provider whose own host a URL names."""
     host = tidy_host(urlsplit(url).hostname or "")
-    return next((name for name, one in PROVIDERS.items() if one.own_host == host), None)
+    return next((name for name, one in PROVIDERS.items() if one.owns(host)), None)
 
 
-def _find_own_host(secret: Secret | None, url: str, caller: Caller) -> str | None:
-    """Return the host at a URL if it is a provider's and the key is not known as that of another one."""
+def _is_own_key(secret: Secret | None, url: str, caller: Caller) -> bool:
+    """Return whether the host at a URL is a provider's and the key is not known as that of another one."""
     provider = _find_provider(url)
     if provider is None or secret is None:
-        return None
+        return False
     others = {caller.find(f"{name.upper()}_API_KEY") for name in PROVIDERS if name != provider}
-    return None if secret.reveal().strip() in others else PROVIDERS[provider].own_host
+    others |= {caller.find(one.key) for name, one in PROVIDERS.items() if name != provider and one.key}
+    return secret.reveal().strip() not in others
 
 
 def _guard_key(
-    secret: Secret | None, address: Address, model: ModelConfig, what: str, *, own_host: str | None
+    secret: Secret | None, address: Address, model: ModelConfig, what: str, *, is_allowed: bool
 ) -> None:
     """Raise SpecError E117 when a key of the caller would go to a host that is not allowed to have it.
 
-    `own_host` is the provider's; it counts only over TLS.
+    `is_allowed`: the host is the provider's own; that counts only over TLS.
     """
     url = address.url
     host = tidy_host(urlsplit(url).hostname or "")
-    is_own = host == own_host and url.lower().startswith("https://")
+    is_own = is_allowed and url.lower().startswith("https://")
     if not secret or secret.origin != "caller" or address.is_callers or is_own:
         return
     if not is_loopback(url) and not model.caller.allows(url):
@@ -619,10 +736,36 @@ def _guard_key(
 
 
 def _check_connection(found: Connection, model: ModelConfig) -> None:
-    unfit = [name for name in model.generation.given() if name in found.api.unsupported]
+    """Raise SpecError E108 for parameters that cannot be sent, E117 for secrets that may not be."""
+    generation, start = model.generation, f"model `{model.name}`"
+    unfit = [name for name in generation.given() if name in found.api.unsupported]
     if unfit:
-        hint = "leave it out of `generation`"
-        raise SpecError("E108", f"model `{model.name}`: its API does not take {listing(unfit)}", hint=hint)
+        hint, where = "leave it out of `generation`, or read `kwargs` in `process_input`", ""
+        if isinstance(found.api, Api):
+            having = [name for name, one in APIS.items() if not one.unsupported.intersection(unfit)]
+            where = f" at `{found.host}`" if found.api.name in having else ""
+            others = listing(name for name in having if name != found.api.name)
+            hint = "leave it out of `generation`" + (f" (APIs that have it: {others})" if others else "")
+            hint += f"; a field of the endpoint's own can be sent with `extra_body` (`?{EXTRA}NAME=`)"
+        message = f"{start}: {found.api.title}{where} does not take {listing(unfit)}"
+        raise SpecError("E108", message, hint=hint)
+    if (budget := generation.reasoning_budget) and budget >= (generation.max_tokens or inf):
+        message = (
+            f"{start}: `reasoning_budget` {budget} leaves nothing of `max_tokens` {generation.max_tokens}"
+        )
+        raise SpecError("E108", message, hint="`max_tokens` limits the thoughts and the answer together")
+    extra = generation.extra_body or {}
+    if (name := find_secret_name(extra)) is not None:
+        hint = "use `api_key` or `custom_headers`"
+        raise SpecError("E117", f"{start}: `extra_body` holds a secret, `{name}`", hint=hint)
+    if isinstance(found.api, Api):
+        probe = [{"role": "system", "content": ""}, {"role": "user", "content": ""}]
+        own = found.api.build_own(replace(found, generation=generation), probe) | {"stream": False}
+        if (name := find_shared(extra, own)) is not None:
+            hint = "leave it out of `extra_body`; parameters of `generation` stand there"
+            raise SpecError(
+                "E108", f"{start}: `{name}` of `extra_body` is set by answerkey itself", hint=hint
+            )
     for name, text in found.reveal_headers().items():
         if not _HEADER_TEXT.fullmatch(text):
             message = f"model `{model.name}`: the value of the header `{name}` cannot be sent"

@@ -16,6 +16,7 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from answerkey.errors import SolverError
+from answerkey.reader.markup import split_thoughts
 from answerkey.types import Completion, CompletionStatus
 
 #: A small body can be large once it is read: each value in it takes fifty bytes and more.
@@ -133,8 +134,9 @@ def _read_mapping(message: Found, depth: int) -> Completion:
     if not isinstance(usage, Mapping):
         return completion
     asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
-    said = read_count(usage.get("completion_tokens", usage.get("output_tokens")))
-    return replace(completion, prompt_tokens=asked, completion_tokens=said)
+    name = "completion_tokens" if "completion_tokens" in usage else "output_tokens"
+    said, thought = map(read_count, _count_thoughts(usage, name))
+    return replace(completion, prompt_tokens=asked, completion_tokens=said, reasoning_tokens=thought)
 
 
 def read_count(value: object) -> int | None:
@@ -152,14 +154,31 @@ def _read_one(message: Found) -> Completion:
     texts = [text for part in parts if (text := _find_part(part)) is not None]
     if isinstance(content, str | int | float):
         texts = [str(content)]
+    thoughts = [_find_thought(message, *THOUGHT_FIELDS)]
+    thoughts += [_find_thought(part, *THOUGHT_FIELDS, "text") for part in parts if _is_thought(part)]
+    reasoning = mend_text("\n".join(filter(None, thoughts))) or None
     reply = make_plain(message)
     if is_refused or (isinstance(refusal, str) and refusal) or message.get("stop_reason") == "refusal":
-        return Completion(None, CompletionStatus.REFUSED, reply=reply)
+        return Completion(None, CompletionStatus.REFUSED, reply=reply, reasoning=reasoning)
     text = "\n".join(texts)
     has_calls = bool(message.get("tool_calls") or message.get("function_call"))
     if not texts or (has_calls and not text.strip()):
-        return Completion(None, CompletionStatus.NO_TEXT, reply=reply)
-    return Completion(mend_text(text), reply=reply)
+        return Completion(None, CompletionStatus.NO_TEXT, reply=reply, reasoning=reasoning)
+    return Completion(mend_text(text), reply=reply, reasoning=reasoning)
+
+
+def _is_thought(part: object) -> bool:
+    return isinstance(part, Mapping) and _is_one_of(part.get("type"), THOUGHT_PARTS)
+
+
+def take_out_thoughts(completion: Completion) -> Completion:
+    """Return a completion with the thoughts of its text apart; `raw` is the text as it was."""
+    found = None if completion.text is None else split_thoughts(completion.text)
+    if found is None:
+        return completion
+    thoughts, said = found
+    reasoning = "\n".join(filter(None, (completion.reasoning, thoughts)))
+    return replace(completion, text=said, reasoning=reasoning, raw=completion.text)
 
 
 def _find_part(part: object) -> str | None:
@@ -229,6 +248,7 @@ FINISH_REASONS: dict[str, str] = {
     "stop_sequence": "stop",
     "STOP": "stop",
     "max_tokens": "length",
+    "max_output_tokens": "length",
     "MAX_TOKENS": "length",
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
@@ -284,7 +304,7 @@ def _say(
     thoughts: Sequence[str] = (),
     *,
     end: object,
-    tokens: tuple[object, object],
+    tokens: tuple[object, object, object],
     refusal: str | None = None,
     reply: Found | None = None,
     logprobs: object = None,
@@ -292,7 +312,7 @@ def _say(
     """Return what an answer says. `texts` and `thoughts` are its parts in order.
 
     `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where it says
-    more than its text. `tokens` are those of the prompt and of the completion.
+    more than its text. `tokens` are those of the prompt, of the completion, and of its thoughts.
     """
     text = mend_text("\n".join(texts)) if texts else None
     ended = mend_text(end) if isinstance(end, str) else ""
@@ -307,6 +327,7 @@ def _say(
         finish_reason=ended or None,
         prompt_tokens=read_count(tokens[0]),
         completion_tokens=read_count(tokens[1]),
+        reasoning_tokens=read_count(tokens[2]),
         reasoning=mend_text("\n".join(thoughts)) if thoughts else None,
         logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
     )
@@ -417,8 +438,42 @@ def _take_choice(body: Found) -> tuple[Found | None, dict[str, Any]]:
     """Return the first choice, and what `_say` is told beside its text."""
     choice, end = _take_first(body, "choices", "finish_reason")
     usage = body.get("usage")
-    tokens = _get(usage, "prompt_tokens"), _get(usage, "completion_tokens")
+    tokens = _get(usage, "prompt_tokens"), *_count_thoughts(usage, "completion_tokens")
     return choice, {"end": end, "tokens": tokens, "logprobs": _get(choice, "logprobs")}
+
+
+def take_responses(body: Found) -> Completion:
+    """Return what the last message of OpenAI's Responses API says; reasoning items are apart from the text.
+
+    A response that is incomplete ended at the limit of tokens, or by the content filter.
+    """
+    items = body.get("output")
+    if not isinstance(items, list):
+        raise Unreadable("`output` is no list" if "output" in body else "the body has no `output`")
+    if body.get("status") in ("failed", "cancelled"):
+        raise Unreadable(f"the response is {body['status']}")
+    thoughts: list[str] = []
+    message: Found | None = None
+    for item in items:
+        if _get(item, "type") == "reasoning":
+            thoughts += [one for name in ("content", "summary") if (one := _find_thought(item, name))][:1]
+        elif isinstance(item, Mapping) and item.get("type", "message") == "message":
+            message = item
+    texts, further, refusal = _take_parts(_get(message, "content"))
+    end = _get(body.get("incomplete_details"), "reason")
+    if body.get("status") != "incomplete":
+        end = "tool_calls" if message is None and len(items) > len(thoughts) else "stop"
+    parts, usage = _list(_get(message, "content")), body.get("usage")
+    tokens = [one for part in parts for one in _list(_get(part, "logprobs"))]
+    return _say(
+        texts,
+        [*thoughts, *further],
+        end=end,
+        tokens=(_get(usage, "input_tokens"), *_count_thoughts(usage, "output_tokens")),
+        refusal=refusal,
+        reply=message if refusal is not None else None,
+        logprobs={"content": tokens} if tokens else None,
+    )
 
 
 def take_anthropic(body: Found) -> Completion:
@@ -435,7 +490,7 @@ def take_anthropic(body: Found) -> Completion:
         texts,
         thoughts,
         end=end,
-        tokens=(_add_counts(usage, "input_tokens", *cached), _get(usage, "output_tokens")),
+        tokens=(_add_counts(usage, "input_tokens", *cached), *_count_thoughts(usage, "output_tokens")),
         refusal=refusal,
         reply=reply if refusal is not None or not texts else None,
     )
@@ -467,6 +522,7 @@ def take_gemini(body: Found) -> Completion:
         tokens=(
             _get(usage, "promptTokenCount"),
             _add_counts(usage, "candidatesTokenCount", "thoughtsTokenCount"),
+            _get(usage, "thoughtsTokenCount"),
         ),
         refusal=blocked,
         logprobs=_get(candidate, "logprobsResult"),
@@ -524,6 +580,16 @@ def _find_thought(part: object, *names: str) -> str:
         if isinstance(value, list):
             return "\n".join(text for one in value if (text := _find_thought(one, "text")))
     return ""
+
+
+def _count_thoughts(usage: object, name: str) -> tuple[object, object]:
+    """Return the tokens of a completion, with those of its thoughts, which some count apart; and these."""
+    said, thought = _get(usage, name), _get(_get(usage, f"{name}_details"), "reasoning_tokens")
+    thought = read_count(_get(usage, "reasoning_tokens") if thought is None else thought)
+    total = _add_counts(usage, name, "prompt_tokens", "input_tokens")
+    if thought and total is not None and _get(usage, "total_tokens") == total + thought:
+        said = (read_count(said) or 0) + thought
+    return said, thought
 
 
 def _add_counts(usage: object, name: str, *others: str) -> int | None:

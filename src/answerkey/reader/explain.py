@@ -71,6 +71,9 @@ REASONS: dict[str, str] = {
     "REFUSED": "the provider marked the reply as a refusal, which answers nothing",
     "NO_TEXT": "there is a reply, but no text in it",
     "EMPTY": "the text is empty or only white space",
+    "TRUNCATED_THINKING": (
+        "the reply ends within its thoughts, and no text follows them: raise the token limit (`max_tokens`)"
+    ),
     "NOT_A_CHOICE": "the first character, {c!r}, is not one of the choices {choices}",
     "SEVERAL_CHOICES": "the completion begins with {c!r} joined to another of the choices {choices}",
     "PART_OF_A_WORD": "{c!r} is only the beginning of a longer word or number",

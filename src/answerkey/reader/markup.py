@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from answerkey.reader.candidates import Scan, read_names
+from answerkey.reader.characters import WHITE_SPACE
 from answerkey.reader.statements import Findings, Statement, Weight, follow
 from answerkey.reader.units import (
     AND,
@@ -111,6 +112,90 @@ def _split_turns(text: str) -> tuple[list[list[tuple[int, int]]], bool]:
     if is_read and not in_thought:
         turns[-1].append((begin, len(text)))
     return turns, in_thought
+
+
+_BLANKS = f"[{re.escape(WHITE_SPACE)}]*"
+#: How a text begins that begins with a thought; and, below, how one looks that may be nothing else: for a
+#: first look at many texts, in a form that Python and RE2 read alike.
+THOUGHT_BEGIN = (
+    (
+        rf"^{_BLANKS}(?:(?i:<\|im_start\|>assistant){_BLANKS})?(?:(?i:<(?:{_THOUGHTS})\s?>|\[think(?:ing)?\]"
+        r"|\u25c1think\u25b7|<unused94>|<\|(?:start_)?think(?:ing)?\|>|<\|inner_prefix\|>|<\|channel>"
+        r"|(?:<\|start\|>assistant)?<\|channel\|>)|(?:assistant)?(?:analysis|commentary)[A-Z\"'])"
+    )
+    .replace(r"\u25c1", "\u25c1")
+    .replace(r"\u25b7", "\u25b7")
+)
+_CLOSES = (
+    rf"(?i:</(?:{_THOUGHTS})>|\[/think(?:ing)?\]|\u25c1/think\u25b7|<unused95>|<\|(?:end_|/)think(?:ing)?\|>"
+    r"|<\|inner_suffix\|>|<channel\|>)"
+)
+MAYBE_THOUGHT = f"{THOUGHT_BEGIN}|{_CLOSES}{_BLANKS}$"
+#: What follows a closing token and is no further thought: such a text says something.
+SAID_AFTER = f"{_CLOSES}{_BLANKS}[^{re.escape(WHITE_SPACE)}<\\[\u25c1]"
+_MAYBE_THOUGHT, _SAID_AFTER = re.compile(MAYBE_THOUGHT), re.compile(SAID_AFTER)
+
+
+def is_thought(text: str) -> bool:
+    """Return whether a text is a thought and says nothing beside it."""
+    if _MAYBE_THOUGHT.search(text) is None or _SAID_AFTER.search(text) is not None:
+        return False
+    found = split_thoughts(text)
+    return found is not None and not found[1]
+
+
+def split_thoughts(text: str) -> tuple[str, str] | None:
+    """Return what a text thinks, and what it says beside that; None where it thinks nothing.
+
+    A thought stands between its tokens, or before a closing one that nothing opened: the prompt may have.
+    One that is never closed takes the rest of the text, unless something was said before it. White space
+    before what is said is left out.
+    """
+    text = text.lstrip(WHITE_SPACE)
+    bare = _BARE_THOUGHT.match(text)
+    if _FINAL in text or bare:
+        begin, final = bare.end() if bare else 0, text.find(_FINAL)
+        if final < 0:
+            return text[begin:].strip(), ""
+        further = _BARE_CHANNEL.search(text, final + len(_FINAL))
+        answer = text[final + len(_FINAL) : further.start() if further else len(text)]
+        return text[begin:final].strip(), answer.lstrip(WHITE_SPACE)
+    if "<" not in text and "[" not in text and "\u25c1" not in text:
+        return None
+    thoughts: list[str] = []
+    said: list[str] = []
+    begin, opened, in_channel, is_blank = 0, None, False, True
+    for found in _FRAME.finditer(text):
+        before = text[begin : found.start()]
+        is_turn = not (found["open"] or found["close"] or found["channel"] or in_channel)
+        if (is_turn or found["open"]) and opened is not None:
+            continue
+        if is_turn:  # its token is part of the text, unless the text begins with it
+            begin = found.end() if is_blank and not before.strip(WHITE_SPACE) else begin
+            continue
+        if opened is not None:
+            thoughts.append(before)
+        elif found["close"] and not in_channel:
+            thoughts += [*said, before]
+            said.clear()
+        else:
+            said.append(before)
+        is_blank = is_blank and not (said and said[-1].strip(WHITE_SPACE))
+        opened = found.start() if found["open"] else None
+        if found["channel"]:
+            in_channel = True
+            opened = None if found["channel"].lower() == "final" else found.start()
+        begin = found.end()
+    if opened is None:
+        said.append(text[begin:])
+    elif not in_channel and not is_blank:
+        said.append(text[opened:])  # a token that is only spoken of
+    else:
+        thoughts.append(text[begin:])
+    if not thoughts:
+        return None
+    told = "\n".join(one for each in thoughts if (one := each.strip()))
+    return told, "".join(said).lstrip(WHITE_SPACE)
 
 
 # Tags, LaTeX spaces and check boxes in the spelling that the rest of the reader knows, of the same length.

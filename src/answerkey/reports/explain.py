@@ -143,6 +143,7 @@ def _explain_in_task(run: Run, task: TaskRun, position: int) -> dict[str, Any]:
         "prompt": None if prompt is None else list(prompt),
         "completion": completion.text if completion else None,
         "completion_status": completion.status.value if completion else None,
+        **({"reasoning": completion.reasoning} if completion and completion.reasoning else {}),
         "scores": scores,
         **({"theirs": theirs} if theirs else {}),
         "scorers": {one["key"]: one for one in task.manifest.get("scorers") or []},
@@ -187,6 +188,8 @@ def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
     if explained["completion_status"] is not None:
         lines += draw_messages("Prompt", explained["prompt"] or ())
         text = explained["completion"]
+        if "reasoning" in explained:
+            lines += [BLANK, line(Span("Thoughts", "title")), *_draw_block(explained["reasoning"])]
         lines += [BLANK, line(Span("Completion", "title"), f"  {explained['completion_status']}")]
         lines += _draw_block(text) if text else []
         lines += [] if text else [line(INDENT, Span("no text" if text is None else "empty text", "dim"))]

@@ -48,6 +48,8 @@ SIMULATED = "SIMULATED: answers made from the key, by no language model"
 SHOWN_ID, SHOWN_NAMES, SHOWN_NOTES, SHOWN_REASONS, SHOWN_RUNS = 40, 4, 3, 10, 10
 #: Groups or categories at each end, the best and the worst; `-v` shows so many of them.
 SHOWN_ENDS, SHOWN_GROUPS = 5, 200
+#: Of recorded completions, so many that begin with a thinking block are told of.
+THINKING_SHARE = 0.01
 #: Reasons for INVALID; `-v` shows all.
 SHOWN_INVALID = 5
 
@@ -157,7 +159,8 @@ def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line
             file = completions.get("file")
             said = f"{who}recorded in {shorten_path(file)}" if file else "given in memory"
         column = f", column {completions['column']}" if completions.get("column") else ""
-        facts.append(("completions", f"{said}{column}"))
+        thoughts = ", thoughts taken out" if completions.get("split_thinking") else ""
+        facts.append(("completions", f"{said}{column}{thoughts}"))
     facts += [("judge", judge) for judge in task["judges"]]
     facts += [("fallback", model) for model in task["fallbacks"]]
     label = dataset.get("display_name") or dataset.get("key") or "in memory"
@@ -324,6 +327,15 @@ def _draw_counts(task: View, width: int) -> list[Line]:
         lines.append(line(f"  {format_count(count, 'scored sample')} {kept}"))
     if cut_off := task["tally"].get("cut_off", 0):
         lines.append(line("  ", Span(f"cut off by the token limit: {cut_off}", "warn")))
+    if truncated := task["tally"]["invalid"].get("TRUNCATED_THINKING"):
+        said = f"end within their thoughts: {truncated['count']}; raise `max_tokens` of the model"
+        lines.append(line("  ", Span(said, "warn")))
+    thinking, rows = task["tally"].get("thinking", 0), (task["row_counts"] or task["counts"])["samples"]
+    if thinking > THINKING_SHARE * rows:
+        lines.append(
+            line("  ", Span(f"begin with a thinking block: {thinking}, scored as they are written;", "warn"))
+        )
+        lines.append(line("  ", Span("`--split-thinking` takes the thoughts out", "warn")))
     return lines
 
 
@@ -469,9 +481,10 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
         kind, _, key = purpose.partition(":")
         title = f"Calls of the {kind} {key}" if key else "Calls"
         made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
+        thought = f" ({count} of them reasoning)" if (count := one.get("reasoning_tokens")) else ""
         facts: list[tuple[str, Cell]] = [
             ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),
-            ("tokens", f"{one['prompt_tokens']} prompt + {one['completion_tokens']} completion"),
+            ("tokens", f"{one['prompt_tokens']} prompt + {one['completion_tokens']} completion{thought}"),
         ]
         facts += [] if one["cost"] is None else [("cost", format_cost(one["cost"]))]
         if one["latency"] is not None:

@@ -286,7 +286,7 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
         "owners": find_owners(asked).n_unique(),
         "left_out": dict(count_left_out(whole[2])),
         "texts": _count_texts(said),
-        "cut_off": _count_cut_off(asked.ids, said, invalid_reasons.is_not_null()),
+        "cut_off": _count_cut_off(asked.ids, said, invalid_reasons),
         "prompts": _count_placeholders(said),
         "statuses": dict(said.frame["status"].value_counts().iter_rows()),
     }
@@ -390,11 +390,12 @@ def _count_texts(completions: Completions) -> Part:
     return {f"{length} {text}": count for text, length, count in counts.head(TEXTS).iter_rows()}
 
 
-def _count_cut_off(ids: pl.Series, completions: Completions, invalid: pl.Series) -> Part:
-    frame, texts = completions.frame, completions.frame["completion"]
+def _count_cut_off(ids: pl.Series, completions: Completions, reasons: pl.Series) -> Part:
+    frame, texts, invalid = completions.frame, completions.frame["completion"], reasons.is_not_null()
     rows = pl.DataFrame([ids.alias("id"), invalid.alias("invalid")]).with_columns(
         is_cut=frame["finish_reason"].eq_missing("length"),
-        is_open=texts.str.contains("<think>", literal=True).fill_null(value=False)
+        is_open=reasons.eq_missing("TRUNCATED_THINKING")
+        | texts.str.contains("<think>", literal=True).fill_null(value=False)
         & ~texts.str.contains("</think>", literal=True).fill_null(value=False),
     )
     cut = rows.filter(pl.col("is_cut") | pl.col("is_open"))

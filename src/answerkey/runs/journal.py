@@ -85,7 +85,8 @@ FROM calls WHERE source = 'live' GROUP BY specification, purpose ORDER BY specif
 _LIST = """
 SELECT purpose, sample_id, status, source, json_extract(completion, '$.attempts'),
     json_extract(completion, '$.latency'), json_extract(completion, '$.prompt_tokens'),
-    json_extract(completion, '$.completion_tokens'), json_extract(completion, '$.error')
+    json_extract(completion, '$.completion_tokens'), json_extract(completion, '$.reasoning_tokens'),
+    json_extract(completion, '$.error')
 FROM calls WHERE specification = ?
 """
 #: SQLite keeps the last place that was ever used: how many calls were finished.
@@ -156,6 +157,7 @@ class JournalCall:
     latency: float | None
     prompt_tokens: int | None
     completion_tokens: int | None
+    reasoning_tokens: int | None
     error: str | None
 
 

@@ -188,6 +188,7 @@ _TALLY = {
     "category_column": "text?",
     "categories": {"*": _CATEGORY},
     "cut_off?": "a count",
+    "thinking?": "a count",
     "choice_counts?": _check_choice_counts,
     "failures?": {"*": _REASONS},
     "unscored?": "a count",
@@ -211,7 +212,12 @@ _ENTRY = {
     "task?": "an object?",
     "dataset?": _nullable(_DATASET),
     "model?": _MODEL,
-    "completions?": _nullable(dict.fromkeys(("source?", "file?", "sha256?", "column?", "model?"), "text?")),
+    "completions?": _nullable(
+        {
+            **dict.fromkeys(("source?", "file?", "sha256?", "column?", "model?"), "text?"),
+            "split_thinking?": "true or false",
+        }
+    ),
     "config?": "an object?",
     "scorers?": _nullable([_SCORER]),
     "encoded?": _nullable({"*": ["text"]}),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +19,9 @@ from typing import ClassVar, Literal, get_args
 import polars as pl
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.models.responses import read_logprob, read_positions
+from answerkey.models.responses import Position, read_logprob, read_positions
 from answerkey.reader.characters import compose
+from answerkey.reader.markup import split_thoughts
 from answerkey.scorers.base import RowProblem, Scorer, build_scores
 from answerkey.scorers.mcqa import Extraction, StringEqualsMcqa
 from answerkey.templates import Template
@@ -217,6 +219,7 @@ def read_likelihoods(
     positions = read_positions(logprobs)
     if not any(one.top for one in positions):
         return "NO_LOGPROBS"
+    positions = _skip_thoughts(positions)
     answer = next((one for one in positions[: MOST_OPENING + 1] if one.token.strip(OPENING)), None)
     if answer is None:
         return "NO_ANSWER_TOKEN"
@@ -229,6 +232,19 @@ def read_likelihoods(
         return "NO_CHOICE_IN_TOP_LOGPROBS"
     logs = [math.log(one) if one else None for one in likely]
     return logs, min(1.0, math.fsum(known)), answer.token
+
+
+def _skip_thoughts(positions: list[Position]) -> list[Position]:
+    """Return the tokens after the thoughts that the text begins with; all where it thinks nothing."""
+    text = "".join(one.token for one in positions)
+    found = split_thoughts(text)
+    if found is None or not text.endswith(found[1]):  # what is said is in several pieces
+        return positions
+    ends, place = [], 0
+    for one in positions:
+        place += len(one.token)
+        ends.append(place)
+    return positions[bisect_right(ends, len(text) - len(found[1])) :]
 
 
 def read_label(token: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FALLBACK = "fallback"
 FALLBACK_CALL_FAILED = "FALLBACK_CALL_FAILED"
 #: Why a completion is INVALID without a text that somebody could read.
-NOTHING_TO_READ = frozenset({"REFUSED", "NO_TEXT", "EMPTY"})
+NOTHING_TO_READ = frozenset({"REFUSED", "NO_TEXT", "EMPTY", "TRUNCATED_THINKING"})
 #: What the model is asked. A reply cannot write the line that ends it: `{mark}` is a digest of the reply.
 PROMPT = """A model was asked a multiple-choice question. Its reply stands below. Which option does it choose?
 

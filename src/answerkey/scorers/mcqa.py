@@ -29,8 +29,15 @@ import polars as pl
 
 from answerkey.errors import SpecError, listing
 from answerkey.reader import EXTRACTORS, Reading, explain_reading
-from answerkey.reader.characters import LONGEST_CHARACTER, compose, measure_character, strip_white_space
+from answerkey.reader.characters import (
+    LONGEST_CHARACTER,
+    WHITE_SPACE,
+    compose,
+    measure_character,
+    strip_white_space,
+)
 from answerkey.reader.explain import shorten
+from answerkey.reader.markup import MAYBE_THOUGHT, SAID_AFTER, is_thought
 from answerkey.scorers.base import (
     CALL_FAILED,
     FAULTS,
@@ -84,6 +91,10 @@ _COLUMN = re.compile(r"\W*(?:sample\.)?([A-Za-z_]\w+)\W*")
 SMALL_GROUP = 64
 
 
+#: Why a completion is INVALID that ends within its thoughts, and which reasons that stands in place of.
+TRUNCATED = "TRUNCATED_THINKING"
+UNSAID = frozenset({"EMPTY", "NO_TEXT", "NOT_A_CHOICE", "NOTHING_STATED"})
+
 # The rule for one completion.
 
 
@@ -119,6 +130,8 @@ def judge(
         reading = Reading(reason="NO_TEXT")
     else:
         reading = rule.read(completion.text, names, options)
+    if reading.reason in UNSAID and _is_truncated(completion):
+        reading = replace(reading, reason=TRUNCATED)
     metadata |= {
         "completion_validity": str(Validity.INVALID if reading.choice is None else Validity.VALID),
         "validity_reason": reading.reason,
@@ -130,6 +143,32 @@ def judge(
     metadata |= {"answer_span": reading.span and list(reading.span)} if rule.has_parts else {}
     is_correct = 1.0 if reading.choice == right else 0.0
     return Score(ScoreStatus.SCORED, values={"is_correct": is_correct}, metadata=metadata)
+
+
+def _is_truncated(completion: Completion) -> bool:
+    """Return whether a model that thought says nothing after it; a tool call is no silence."""
+    text = completion.text or ""
+    if text.strip(WHITE_SPACE) or completion.finish_reason == "tool_calls":
+        return is_thought(text)
+    return completion.reasoning is not None or bool(completion.reasoning_tokens)
+
+
+def _mark_truncated(reasons: pl.Series, completions: pl.DataFrame) -> pl.Series:
+    """Return reasons with `TRUNCATED` where a completion ends within its thoughts, as `judge` gives it."""
+    rows = reasons.is_in(sorted(UNSAID)).fill_null(value=False).arg_true()
+    if not len(rows):
+        return reasons
+    found = completions.select("completion", "reasoning", "finish_reason", "usage")[rows]
+    texts, usage = found["completion"].fill_null(""), found["usage"].struct.unnest()
+    is_blank = texts.str.strip_chars(WHITE_SPACE) == ""
+    has_thoughts = found["reasoning"].is_not_null()
+    if "reasoning_tokens" in usage.columns:  # older runs do not know them
+        has_thoughts |= usage["reasoning_tokens"].fill_null(0) > 0
+    is_call = (found["finish_reason"] == "tool_calls").fill_null(value=False)
+    may_be = ~is_blank & texts.str.contains(MAYBE_THOUGHT) & ~texts.str.contains(SAID_AFTER)
+    thoughts = [text for text in texts.filter(may_be).unique() if is_thought(text)]
+    is_cut = (is_blank & has_thoughts & ~is_call) | texts.is_in(thoughts)
+    return reasons.clone().scatter(rows.filter(is_cut), TRUNCATED)
 
 
 def explain_verdict(completion: str | Completion | None, choices: Sequence[str], score: Score) -> str:
@@ -320,7 +359,8 @@ class StringEqualsMcqa(Scorer):
         lists = [names for names in found if names is not None]
         silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
         if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
-            return rule.read_all(texts, lists[0], options)
+            readings = rule.read_all(texts, lists[0], options)
+            return readings.with_columns(_mark_truncated(readings["reason"], completions.frame))
         numbers: dict[object, int] = {names: number for number, names in enumerate(lists)}
         groups = rows.choose(lambda pair: numbers.get(pair.choices), pl.UInt32())
         groups = groups.set(silent.is_not_null(), None)
@@ -334,7 +374,8 @@ class StringEqualsMcqa(Scorer):
         read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
         places = spread(pl.concat(part["row"] for part in (few, *parts)), len(texts))
         readings = pl.concat([tabulate(alone, rule.schema), *read]).select(pl.all().gather(places))
-        return readings.with_columns(pl.coalesce(silent, "reason").alias("reason"))
+        reasons = readings.select(pl.coalesce(silent, "reason").alias("reason")).to_series()
+        return readings.with_columns(_mark_truncated(reasons, completions.frame))
 
 
 def find_unread(scores: Scores) -> pl.Series:

@@ -68,7 +68,7 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
     config = ModelConfig(
         name=fields.key,
         config=connection,
-        generation=build_generation(fields.generation),
+        generation=build_generation(fields),
         requests_per_minute=fields.rate_limit,
         tokens_per_minute=fields.tokens_per_minute,
         max_concurrent=fields.max_concurrent_requests,
@@ -98,7 +98,7 @@ def _build_provider_model(node: Node, problems: Problems) -> ModelSpec | None:
     base = _read_address(node.field("base_url"))
     config = ProviderConfig(provider, model, base_url=base, api=fields.api)
     where = node.entries["base_url"].place if base else place
-    built = ModelConfig(name, config, build_generation(fields.generation), place=where)
+    built = ModelConfig(name, config, build_generation(fields), place=where)
     return ModelSpec(provider_key(name), place, name, config=built)
 
 
@@ -174,9 +174,13 @@ def _read_address(node: Node) -> Address | None:
     return Address(str(node.value), node.style == "caller") if is_stated else None
 
 
-def build_generation(fields: shapes.Generation | None) -> Generation:
-    """Return how a model is to generate, as files say it."""
-    given = {} if fields is None else fields.model_dump(exclude_none=True)
+def build_generation(
+    fields: shapes.ModelFields | shapes.ProviderModel | shapes.SpecificationFields,
+) -> Generation:
+    """Return how a model is to generate, as files say it; `extra_body` may stand in `generation`, too."""
+    given = {} if fields.generation is None else fields.generation.model_dump(exclude_none=True)
+    if fields.extra_body is not None:
+        given["extra_body"] = {**given.get("extra_body", {}), **fields.extra_body}
     if (stop := given.get("stop")) is not None:
         given["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
     return Generation(**given)

@@ -868,7 +868,7 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
             reference,
             Place(file="--model") if overrides.model is not None else planned.entry.key_place("model_key"),
             is_callers=overrides.model is not None,
-            generation=models.build_generation(fields.generation),
+            generation=models.build_generation(fields),
         )
         is_called = needs_model and not overrides.brings_completions and recorded is None
         model = known.find_model(choice, is_called=is_called)

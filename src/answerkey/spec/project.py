@@ -44,7 +44,8 @@ class Overrides:
     """What the caller says beside the file; it wins over what the file says.
 
     `config` values that are text are read by the declared type of their parameter. `columns` says which
-    columns of a data file, given in place of a task, are what: role to name. `env` replaces the `.env`
+    columns of a data file, given in place of a task, are what: role to name. With `split_thinking`, thoughts
+    are taken out of the texts of recorded completions. `env` replaces the `.env`
     beside the file. `allow_hosts` may be sent the caller's keys when a file names them. `policies` (a file,
     or plain values of the same form) replace those of the run file; `baseline` is the folder of a run to be
     no worse than. `fail_under` (0.8, "80%") and `not_worse_than` (a run folder) are gates of their own.
@@ -55,6 +56,7 @@ class Overrides:
     dataset: str | Path | Source | None = None
     completions: str | Path | None = None
     completion_column: str | None = None
+    split_thinking: bool | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     num_samples: int | None = None
     subsampling: Literal["head", "random"] | None = None

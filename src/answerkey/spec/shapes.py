@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
+from answerkey.models.config import Effort, Thinking
 from answerkey.models.names import ApiName
 from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
 from answerkey.spec.validation import Fields, Key, Number, SecretText, Text, Whole
@@ -165,6 +166,14 @@ class Generation(Fields):
     logprobs: bool | None = None
     top_logprobs: Annotated[Whole, Field(ge=0)] | None = None
     echo: bool | None = None
+    top_k: Annotated[Whole, Field(ge=0)] | None = None
+    min_p: Annotated[Number, Field(ge=0, le=1)] | None = None
+    presence_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[Number, Field(ge=-2, le=2)] | None = None
+    reasoning_effort: Effort | None = None
+    reasoning_budget: Annotated[Whole, Field(ge=0)] | None = None
+    thinking: Thinking | None = None
+    extra_body: dict[str, Any] | None = None
 
 
 class Code(Fields):
@@ -263,6 +272,7 @@ class ModelFields(Described):
     adapter: AdapterChoice | None = None
     config: Annotated[Any, part("connection")]
     generation: Generation | None = None
+    extra_body: dict[str, Any] | None = None
 
 
 class ProviderModel(Fields):
@@ -273,6 +283,7 @@ class ProviderModel(Fields):
     base_url: Text | None = None
     api: ApiName | None = None
     generation: Generation | None = None
+    extra_body: dict[str, Any] | None = None
 
 
 class SelectionFields(Fields):
@@ -295,6 +306,7 @@ class SpecificationFields(SelectionFields):
     model_key: ModelReference | None = None
     completions: Text | None = None
     generation: Generation | None = None
+    extra_body: dict[str, Any] | None = None
     trials: Annotated[Any, part("trials")] | None = None
     repeatability: RepeatabilityFields | None = None
 

@@ -367,6 +367,13 @@ def _read_text_prompt(body: Body) -> Messages:
     return [{"role": "user", "content": prompt if isinstance(prompt, str) else json.dumps(prompt)}]
 
 
+def _read_responses(body: Body) -> Messages:
+    told = body.get("input")
+    if isinstance(told, str):
+        return [{"role": "user", "content": told}]
+    return [one for one in told if isinstance(one, Mapping)] if isinstance(told, list) else []
+
+
 def _read_gemini(body: Body) -> Messages:
     system = body.get("systemInstruction") or body.get("system_instruction")
     first = [{"role": "system", "content": read_content(system.get("parts"))}] if system else []
@@ -396,6 +403,7 @@ _ANTHROPIC_ENDS = {
     "content_filter": "refusal",
     "tool_calls": "tool_use",
 }
+_RESPONSES_ENDS = {"truncated": "max_output_tokens", "content_filter": "content_filter"}
 _GEMINI_ENDS = {"truncated": "MAX_TOKENS", "content_filter": "SAFETY"}
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
 
@@ -456,6 +464,55 @@ def _write_text(body: Body, reply: Reply) -> dict[str, Any]:
     return _write_openai(body, _read_text_prompt(body), reply, "text_completion", choice)
 
 
+def _write_responses(body: Body, reply: Reply) -> dict[str, Any]:
+    asked, said = _count_tokens(_read_responses(body), reply)
+    logprobs: list[object] = []
+    if "message.output_text.logprobs" in (body.get("include") or ()):
+        written = write_chat_logprobs(body, reply)
+        logprobs = written["content"] if isinstance(written, dict) else []
+    parts = _write_parts(
+        reply,
+        lambda text: {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs},
+        call=None,
+        thought=None,
+    )
+    content = [one for one in parts if one is not None]
+    if reply.kind == "refusal":
+        content = [{"type": "refusal", "refusal": reply.text}]
+    message = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
+    thought = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": reply.reasoning}],
+    }
+    call = {"type": "function_call", "call_id": "call_1", "name": "look_up", "arguments": "{}"}
+    has_thought, reason = reply.kind == "reasoning", _RESPONSES_ENDS.get(reply.kind)
+    return {
+        "id": "resp_test",
+        "object": "response",
+        "status": "completed" if reason is None else "incomplete",
+        "error": None,
+        "incomplete_details": None if reason is None else {"reason": reason},
+        "model": body.get("model"),
+        "output": [
+            *([thought] if has_thought else []),
+            *([call] if reply.kind == "tool_calls" else [message] if content else []),
+        ],
+        "usage": {
+            "input_tokens": asked,
+            "output_tokens": said,
+            "output_tokens_details": {"reasoning_tokens": said // 2 if has_thought else 0},
+            "total_tokens": asked + said,
+        },
+    }
+
+
 def _write_anthropic(body: Body, reply: Reply) -> dict[str, Any]:
     asked, said = _count_tokens(_read_anthropic(body), reply)
     return {
@@ -500,6 +557,7 @@ CHAT = Style("/chat/completions", "choices", _read_chat, _write_chat, _write_ope
 STYLES: tuple[Style, ...] = (
     CHAT,
     Style("/completions", "choices", _read_text_prompt, _write_text, _write_openai_error),
+    Style("/responses", "output", _read_responses, _write_responses, _write_openai_error),
     Style(
         "/messages",
         "content",

@@ -206,7 +206,8 @@ def test_what_the_first_fifty_have_in_common_is_said_at_once(
 def call(number: int = 0, **fields: Any) -> JournalCall:  # noqa: ANN401 - of JournalCall
     """Return a call that was answered at once."""
     known: dict[str, Any] = {"purpose": "solve", "sample_id": f"s{number}", "status": "OK", "source": "live"}
-    known |= {"attempts": 1, "latency": 1.0, "prompt_tokens": 10, "completion_tokens": 2, "error": None}
+    known |= {"attempts": 1, "latency": 1.0, "prompt_tokens": 10, "completion_tokens": 2}
+    known |= {"reasoning_tokens": None, "error": None}
     return JournalCall(**{**known, **fields})
 
 

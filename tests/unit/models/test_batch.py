@@ -617,10 +617,12 @@ def test_a_request_that_cannot_be_built_is_an_error() -> None:
     """It is kept, and the others are handed in."""
     desk, kept = FakeDesk(), Kept()
 
-    def write(connection: Connection, messages: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    def write(
+        connection: Connection, messages: Sequence[Mapping[str, object]], given: dict[str, object]
+    ) -> dict[str, object]:
         if messages[0]["content"] == "bad":
             raise SolverError("E302", "cannot be built")
-        return APIS["chat"].write(connection, messages)
+        return APIS["chat"].write(connection, messages, given)
 
     connection = Connection("m", replace(APIS["chat"], write=write), URL, "m")
     with kept.open(desk, connection=connection) as client:

@@ -386,10 +386,12 @@ def test_an_onlooker_can_stop_the_calls() -> None:
 def test_messages_that_make_no_request_are_an_error_of_the_call() -> None:
     """What the API cannot be asked becomes a completion with the reason; the others are asked."""
 
-    def write(connection: Connection, messages: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    def write(
+        connection: Connection, messages: Sequence[Mapping[str, object]], given: dict[str, object]
+    ) -> dict[str, object]:
         if messages[0]["content"] == "b":
             raise SolverError("E302", "cannot be put")
-        return CHAT.write(connection, messages)
+        return CHAT.write(connection, messages, given)
 
     with FakeEndpoint().open(Connection("m", replace(CHAT, write=write), URL, "m")) as client:
         good, bad = client.complete(make_calls("a", "b"))

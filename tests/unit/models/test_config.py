@@ -76,6 +76,17 @@ def custom(url: str, *, key: Secret | None = None, **more: object) -> ModelConfi
         ("fireworks/a/b", "https://api.fireworks.ai/inference/v1/chat/completions", None),
         ("sambanova/x", "https://api.sambanova.ai/v1/chat/completions", None),
         ("novita/x", "https://api.novita.ai/openai/v1/chat/completions", None),
+        ("openai/x?api=responses", "https://api.openai.com/v1/responses", "Authorization"),
+        ("groq/openai/gpt-oss-20b", "https://api.groq.com/openai/v1/chat/completions", None),
+        ("mistral/x", "https://api.mistral.ai/v1/chat/completions", None),
+        ("deepseek/x", "https://api.deepseek.com/v1/chat/completions", None),
+        ("openrouter/a/b", "https://openrouter.ai/api/v1/chat/completions", None),
+        ("xai/grok", "https://api.x.ai/v1/chat/completions", None),
+        ("cohere/x", "https://api.cohere.ai/compatibility/v1/chat/completions", None),
+        ("perplexity/sonar", "https://api.perplexity.ai/chat/completions", None),
+        ("cerebras/x", "https://api.cerebras.ai/v1/chat/completions", None),
+        ("nvidia/a/b", "https://integrate.api.nvidia.com/v1/chat/completions", None),
+        ("huggingface/a/b:fast", "https://router.huggingface.co/v1/chat/completions", None),
     ],
 )
 def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | None) -> None:
@@ -90,6 +101,78 @@ def test_providers_have_their_urls_and_keys(name: str, url: str, header: str | N
     else:
         assert sent[header].removeprefix("Bearer ") == f"{KEY}-{provider}"
         assert sent[header].startswith("Bearer ") == (header == "Authorization")
+
+
+BEDROCK = "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1/chat/completions"
+VERTEX = "aiplatform.googleapis.com/v1/projects/p-1/locations"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "url"),
+    [
+        ("bedrock/openai.gpt-oss-20b-1:0", {"AWS_REGION": "eu-west-1"}, BEDROCK),
+        (
+            "vertex/google/gemini-2.5-flash",
+            {"GOOGLE_CLOUD_LOCATION": "europe-west4", "GOOGLE_CLOUD_PROJECT": "p-1"},
+            f"https://europe-west4-{VERTEX}/europe-west4/endpoints/openapi/chat/completions",
+        ),
+        (
+            "vertex/google/gemini-2.5-flash",
+            {"GOOGLE_CLOUD_LOCATION": "global", "GOOGLE_CLOUD_PROJECT": "p-1"},
+            f"https://{VERTEX}/global/endpoints/openapi/chat/completions",
+        ),
+    ],
+)
+def test_addresses_with_a_region_or_a_project(name: str, values: dict[str, str], url: str) -> None:
+    """They come from the environment; the key goes to that address, also when a file names the model."""
+    variable = f"{name.partition('/')[0].upper()}_API_KEY"
+    caller = Caller({**values, variable: KEY})
+    assert connect(name, caller=caller).url == url
+    provider, _, model = name.partition("/")
+    found = connect(ModelConfig("m", ProviderConfig(provider, model), caller=caller))
+    assert (found.url, found.reveal_headers()) == (url, {"Authorization": f"Bearer {KEY}"})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "model `bedrock/x`: the address of `bedrock` needs `AWS_REGION`, which is not set"),
+        (
+            {"AWS_REGION": "x.evil.example/"},
+            (
+                "model `bedrock/x`: the address of `bedrock` needs `AWS_REGION`, "
+                "which holds no name of letters, digits and hyphens"
+            ),
+        ),
+    ],
+)
+def test_an_address_that_lacks_its_region(values: dict[str, str], message: str) -> None:
+    """A value that is missing, or could lead to another host, is an error with the name to set."""
+    error = refuse("bedrock/x", Caller(values))
+    assert (error.code, error.message) == ("E108", message)
+    assert error.hint is not None
+    assert "AWS_REGION=…" in error.hint
+    assert connect("bedrock/x", caller=Caller({**values, "BEDROCK_BASE_URL": LAB})).url.startswith(LAB)
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("huggingface/a/b", "HF_TOKEN"), ("bedrock/x", "AWS_BEARER_TOKEN_BEDROCK")]
+)
+def test_some_keys_have_a_usual_name(name: str, variable: str) -> None:
+    """It is read where `<PROVIDER>_API_KEY` is not set, which wins."""
+    values = {"AWS_REGION": "eu-west-1", variable: f"{KEY}-1"}
+    assert connect(name, caller=Caller(values)).reveal_headers() == {"Authorization": f"Bearer {KEY}-1"}
+    own = {**values, f"{name.partition('/')[0].upper()}_API_KEY": f"{KEY}-2"}
+    assert connect(name, caller=Caller(own)).reveal_headers() == {"Authorization": f"Bearer {KEY}-2"}
+    found = connect(name, caller=Caller({"AWS_REGION": "eu-west-1"}))
+    assert found.missing_key == f"{name.partition('/')[0].upper()}_API_KEY"
+
+
+def test_the_usual_key_of_one_provider_does_not_go_to_another() -> None:
+    """A file that names a provider's host for the key of another one is refused."""
+    caller = Caller({"HF_TOKEN": KEY})
+    config = CustomConfig(Address("https://api.x.ai/v1"), api_key=caller.find_key("HF_TOKEN"))
+    assert refuse(ModelConfig("m", config, caller=caller), caller).code == "E117"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +271,7 @@ def test_endpoints_by_url(name: str, url: str) -> None:
         ("openai/x?api=chatty", "model `openai/x?api=chatty`: unknown API 'chatty'"),
         ("openai/x?temprature=0", "model `openai/x?temprature=0` has no parameter `temprature`"),
         ("openai/x?seed=1&seed=2", "model `openai/x?seed=1&seed=2`: given more than once: `seed`"),
-        ("http://h/v1?top_k=20#m", "model `http://h/v1?top_k=20#m` has no parameter `top_k`"),
+        ("http://h/v1?topk=20#m", "model `http://h/v1?topk=20#m` has no parameter `topk`"),
         ("http://h/v1#m?seed=1", "model `http://h/v1#m?seed=1` has parameters behind the model's name"),
     ],
 )
@@ -203,7 +286,7 @@ def test_what_an_api_does_not_have_is_refused(name: str) -> None:
     """Anthropic's API has no seed and no log probabilities; they are refused, not dropped."""
     error = refuse(f"anthropic/claude?{name}")
     assert error.code == "E108"
-    assert error.message.endswith(f"its API does not take `{name.partition('=')[0]}`")
+    assert error.message.endswith(f": the API `anthropic` does not take `{name.partition('=')[0]}`")
 
 
 def test_a_missing_key_is_told_when_it_is_needed() -> None:

@@ -212,9 +212,9 @@ def test_prose_starts_with_another_letter_as_real_models_do() -> None:
 
 
 SERVED = (
-    "say who serves it: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`; elsewhere "
-    "`openai/…`, `anthropic/…`, `gemini/…`, `together/…`, `fireworks/…`, `sambanova/…`, `novita/…`, "
-    "`azure/…`; any: `http://HOST/v1#{0}`"
+    "say who serves it: on this machine `ollama/{0}`, `vllm/{0}`, `lmstudio/{0}`, `llamacpp/{0}`, "
+    "`sglang/{0}`; elsewhere `openai/…`, `anthropic/…`, `gemini/…`, `azure/…` and 16 more; "
+    "any: `http://HOST/v1#{0}`"
 )
 BUILTIN = (
     "built-in models: `builtin/constant`, `builtin/random`, `builtin/longest`, `builtin/overlap`, "

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from answerkey.errors import SpecError
 from answerkey.models import http
 from answerkey.models.config import Caller
 from answerkey.models.model import ASKED_SECONDS, LiveModel, Offer, find_offers, open_model
-from answerkey.models.names import LOCAL, complete_name
+from answerkey.models.names import LOCAL, PROVIDERS, complete_name
 from answerkey.models.providers import connect
 from answerkey.models.retry import Health, Outcome, Request, Verdict
 from answerkey.testing import Behaviour, TestServer
@@ -51,6 +52,14 @@ def test_a_bare_name_gets_its_provider(typed: str, name: str) -> None:
     assert complete_name(typed) == name
 
 
+def test_every_provider_is_documented() -> None:
+    """The reference has each name with its base URL and its API."""
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "models.md").read_text(encoding="utf-8")
+    for name, one in PROVIDERS.items():
+        url = "yours, in `AZURE_BASE_URL`" if one.base_url is None else f"`{one.base_url}`"
+        assert f"| `{name}` | {url} | `{one.api}` |" in page
+
+
 def test_a_bare_name_opens_the_model_of_its_provider() -> None:
     """As if the provider had been named."""
     opened = open_model("gpt-4.1-nano", caller=Caller({"OPENAI_API_KEY": "sk-canary-1"}))
@@ -59,7 +68,8 @@ def test_a_bare_name_opens_the_model_of_its_provider() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "port"), [("ollama", 11434), ("vllm", 8000), ("lmstudio", 1234), ("llamacpp", 8080)]
+    ("name", "port"),
+    [("ollama", 11434), ("vllm", 8000), ("lmstudio", 1234), ("llamacpp", 8080), ("sglang", 30000)],
 )
 def test_a_server_of_this_machine_is_called_at_its_usual_port(name: str, port: int) -> None:
     """Without a key, not even that of a provider; its own is sent where it is set, and its URL may differ."""
@@ -194,7 +204,7 @@ def test_no_other_machine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
             "LMSTUDIO_BASE_URL": "x",
         }
         assert find_offers(Caller(ALONE | away)) == []
-    assert called == [f"{url}/models", f"{NOWHERE}/models"]
+    assert sorted(called) == sorted([f"{url}/models", f"{NOWHERE}/models", f"{NOWHERE}/models"])
 
 
 def test_servers_that_hang_are_not_waited_for() -> None:

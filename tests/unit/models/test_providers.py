@@ -29,6 +29,11 @@ def build(api: Api, *messages: Message, generation: Generation | None = None, mo
     return connection.build(messages)
 
 
+def rename_limit(api: Api) -> Api:
+    """Return an API that calls the limit of tokens as OpenAI does."""
+    return replace(api, names={**api.names, "max_tokens": "max_completion_tokens"})
+
+
 def test_the_chat_api_takes_messages_as_they_are() -> None:
     """Messages are sent as they are, also parts that are no text; nothing is added that is not set."""
     picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
@@ -52,9 +57,7 @@ def test_the_chat_api_takes_every_parameter() -> None:
     newer = {
         "max_completion_tokens" if name == "max_tokens" else name: value for name, value in expected.items()
     }
-    assert (
-        build(replace(APIS["chat"], limit_field="max_completion_tokens"), ASK, generation=EVERYTHING) == newer
-    )
+    assert build(rename_limit(APIS["chat"]), ASK, generation=EVERYTHING) == newer
 
 
 def test_a_schema_is_asked_for() -> None:
@@ -295,7 +298,7 @@ def test_the_identity_is_what_decides_the_answers() -> None:
         name="other",
         key=None,
         headers={"X-Tier": "gold", "Authorization": Secret("y")},
-        api=replace(APIS["chat"], limit_field="max_completion_tokens"),
+        api=rename_limit(APIS["chat"]),
         max_concurrent=3,
         missing_key="K",
     )

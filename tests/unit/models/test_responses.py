@@ -24,13 +24,14 @@ from answerkey.models.responses import (
     take_anthropic,
     take_chat,
     take_gemini,
+    take_responses,
     take_text,
 )
 from answerkey.models.retry import Reply, Verdict, judge
 from answerkey.types import Completion, Completions, CompletionStatus
 
 OK, REFUSED, NO_TEXT, ERROR = CompletionStatus
-TAKES = [take_chat, take_text, take_anthropic, take_gemini]
+TAKES = [take_chat, take_text, take_responses, take_anthropic, take_gemini]
 Take = Callable[[Mapping[str, object]], Completion]
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
@@ -492,6 +493,33 @@ def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str,
     return {"candidates": [one | more], "usageMetadata": usage}
 
 
+def response(*output: object, limit: str | None = None, **more: object) -> dict[str, object]:
+    """Return an answer of OpenAI's Responses API; `limit` is why it is incomplete."""
+    details = {"output_tokens_details": {"reasoning_tokens": 6}}
+    return {
+        "object": "response",
+        "status": "completed" if limit is None else "incomplete",
+        "error": None,
+        "incomplete_details": None if limit is None else {"reason": limit},
+        "output": list(output),
+        "usage": {"input_tokens": 4, "output_tokens": 9, **details},
+        **more,
+    }
+
+
+def item(*parts: object) -> dict[str, object]:
+    """Return a message of OpenAI's Responses API."""
+    return {"type": "message", "role": "assistant", "content": list(parts)}
+
+
+def output(text: object, **more: object) -> dict[str, object]:
+    """Return a part of such a message."""
+    return {"type": "output_text", "text": text, **more}
+
+
+THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "A?"}]}
+
+
 @pytest.mark.parametrize(
     ("take", "body", "text", "status", "finish"),
     [
@@ -509,6 +537,20 @@ def candidate(*parts: object, finish: str = "STOP", **more: object) -> dict[str,
         ),
         (take_text, {"choices": [{"text": 2}]}, None, ERROR, None),
         (take_text, chat("B"), None, ERROR, None),
+        # Of the Responses API the last message is the answer; what is incomplete says why.
+        (take_responses, response(THOUGHT, item(output("B"))), "B", OK, "stop"),
+        (take_responses, response(item(output("B"), output("C"))), "B\nC", OK, "stop"),
+        (take_responses, response(item(output("Wait")), item(output("B"))), "B", OK, "stop"),
+        (take_responses, response(item(output("B")), limit="max_output_tokens"), "B", OK, "length"),
+        (take_responses, response(THOUGHT, limit="max_output_tokens"), None, NO_TEXT, "length"),
+        (take_responses, response(limit="content_filter"), None, REFUSED, "content_filter"),
+        (take_responses, response(item({"type": "refusal", "refusal": "No"})), None, REFUSED, "stop"),
+        (take_responses, response({"type": "function_call", "name": "f"}), None, NO_TEXT, "tool_calls"),
+        (take_responses, response(item(output(3))), None, ERROR, None),
+        (take_responses, response(status="failed", error={"message": "busy"}), None, ERROR, None),
+        (take_responses, response(status="failed"), None, ERROR, None),
+        (take_responses, {"object": "response"}, None, ERROR, None),
+        (take_responses, {"output": "B"}, None, ERROR, None),
         # Of Anthropic's API the text blocks are the answer.
         (take_anthropic, message(block("B")), "B", OK, "stop"),
         (take_anthropic, message(block("B"), stop="max_tokens"), "B", OK, "length"),
@@ -551,6 +593,15 @@ def test_answers_of_other_apis(
         # Tokens that were cached count as tokens of the prompt, those of thoughts as of the completion.
         (take_anthropic, message({"type": "thinking", "thinking": "A?"}, block("B")), (7, 3)),
         (take_gemini, candidate({"text": "A?", "thought": True}, {"text": "B"}), (4, 11)),
+        (take_responses, response(THOUGHT, item(output("B"))), (4, 9)),
+        (
+            take_responses,
+            response(
+                {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "A?"}]},
+                item(output("B")),
+            ),
+            (4, 9),
+        ),
     ],
 )
 def test_thoughts_and_tokens_of_other_apis(take: Take, body: object, tokens: tuple[int, int]) -> None:
@@ -558,6 +609,14 @@ def test_thoughts_and_tokens_of_other_apis(take: Take, body: object, tokens: tup
     completion = read(body, take)
     assert (completion.text, completion.reasoning) == ("B", "A?")
     assert (completion.prompt_tokens, completion.completion_tokens) == tokens
+
+
+def test_logprobs_of_responses_have_the_form_of_the_chat_api() -> None:
+    """They stand beside each part there; the tokens of all parts follow each other."""
+    parts = [output("B", logprobs=[{"token": "B", "logprob": -0.5, "top_logprobs": []}]), output(".")]
+    assert [one.token for one in read_positions(read(response(item(*parts)), take_responses).logprobs)] == [
+        "B"
+    ]
 
 
 @pytest.mark.parametrize("take", TAKES)
@@ -577,6 +636,9 @@ def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # n
         {"choices": [inner]},
         {"choices": [{"message": inner}]},
         {"choices": [{"message": {"content": inner}}]},
+        {"output": [inner]},
+        {"output": [{"type": "message", "content": inner}]},
+        {"output": [{"type": "reasoning", "summary": inner}], "status": inner, "incomplete_details": inner},
         {"content": inner},
         {"candidates": [{"content": inner}]},
         {"candidates": [{"content": {"parts": inner}}]},

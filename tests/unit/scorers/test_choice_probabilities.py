@@ -53,6 +53,36 @@ def test_spellings_of_a_choice_add_up() -> None:
     assert found.metadata["probabilities"] == [pytest.approx(0.4), pytest.approx(0.6), None, None]
 
 
+@pytest.mark.parametrize(
+    "thoughts",
+    [
+        ("<think>", "A", " or", " C", "?", "</think>", "\n\n"),
+        ("A", " or", " C", "?", "</think>"),
+        ("<th", "ink>", "A", "</", "think>", "\n"),
+        (
+            "<|channel|>",
+            "analysis",
+            "<|message|>",
+            "A",
+            *("<|end|>", "<|start|>assistant<|channel|>final<|message|>"),
+        ),
+        ("analysis", "We", " have", " A", ".", "assistant", "final"),
+        ("<think>", *("hm " for _ in range(200)), "</think>"),
+    ],
+)
+def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) -> None:
+    """The first token of the answer counts, not that of a thought."""
+    sent = send("B", {"B": 0.99, "A": 0.01}, *thoughts)
+    found = judge_probabilities(sent, CHOICES, "B", "B")
+    assert (found.metadata["predicted_choice"], found.metadata["answer_token"]) == ("B", "B")
+    assert found.values["truth_probability"] == pytest.approx(0.99)
+
+
+def test_thoughts_without_an_answer_have_no_answer_token() -> None:
+    """What is cut off within its thoughts names no choice."""
+    assert judge_probabilities(send("A", {"A": 0.9}, "<think>"), CHOICES, "A").reason == "NO_ANSWER_TOKEN"
+
+
 def test_values_are_those_of_their_definitions() -> None:
     """Probabilities are given that one of the choices is the answer."""
     found = judge({"A": 0.5, "B": 0.25, "C": 0.15, "D": 0.1}, truth="B", said="A")

@@ -11,6 +11,10 @@ from answerkey.types import Completion, CompletionStatus
 CHOICES = ["A", "B", "C", "D"]
 OPTIONS = ["Sydney", "Canberra", "Melbourne", "Perth"]
 PATTERN = {"pattern": r"answer is \(?(\w)"}
+TRUNCATED = (
+    "INVALID: the reply ends within its thoughts, and no text follows them: "
+    "raise the token limit (`max_tokens`)"
+)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,7 @@ PATTERN = {"pattern": r"answer is \(?(\w)"}
         (
             "stated_answer",
             "<think>B",
-            "INVALID: the text states no answer: the text ends within a thought that is never closed",
+            TRUNCATED,
         ),
         (
             "stated_answer",
@@ -131,6 +135,7 @@ def test_reasons_stand_in_the_order_in_which_they_are_tried() -> None:
         "REFUSED",
         "NO_TEXT",
         "EMPTY",
+        "TRUNCATED_THINKING",
         "NOT_A_CHOICE",
         "SEVERAL_CHOICES",
         "PART_OF_A_WORD",

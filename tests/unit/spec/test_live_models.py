@@ -76,6 +76,26 @@ def test_a_model_of_the_file_can_be_asked(project: Write) -> None:
     assert connection.generation == Generation(temperature=0, max_tokens=5, stop=("a", "b"))
 
 
+def test_anything_else_stands_in_extra_body(project: Write) -> None:
+    """`extra_body` of a model, of its `generation` and of a task specification are one; the nearest wins."""
+    text = own(
+        "{url: 'http://127.0.0.1/v1'}",
+        "    generation: {top_k: 20, reasoning_effort: low, extra_body: {a: 1, b: [x]}}\n"
+        "    extra_body: {a: 2, chat_template_kwargs: {enable_thinking: false}}\n",
+    )
+    model = model_of(load(project, text, "own", more="      extra_body: {c: 3}\n"))
+    extra = {"a": 2, "b": ["x"], "chat_template_kwargs": {"enable_thinking": False}, "c": 3}
+    assert model.generation == Generation(top_k=20, reasoning_effort="low", extra_body=extra)
+
+
+def test_a_parameter_that_the_api_lacks_is_found_at_load(project: Write) -> None:
+    """The error names the API and the parameter, and has the place of the model."""
+    text = own("{url: 'http://127.0.0.1/v1', api: anthropic}", "    generation: {min_p: 0.1}\n")
+    (error,) = load(project, text, "own").errors
+    assert (error.code, str(error.where)) == ("E108", "run.yaml:4:19")
+    assert error.message == "model `own`: the API `anthropic` does not take `min_p`"
+
+
 def test_generation_of_a_specification_wins(project: Write) -> None:
     """What a task specification sets wins over the model, parameter by parameter."""
     text = own("{url: 'http://127.0.0.1/v1'}", "    generation: {temperature: 1, seed: 3}\n")

@@ -28,6 +28,7 @@ BODIES: dict[str, tuple[str, dict[str, object]]] = {
     "chat": (CHAT, {"messages": HI}),
     "azure": ("/openai/deployments/m/chat/completions?api-version=1", {"messages": HI}),
     "completions": ("/v1/completions", {"prompt": "hi"}),
+    "responses": ("/v1/responses", {"input": HI}),
     "anthropic": (
         "/v1/messages",
         {"system": "be kind", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]},
@@ -119,6 +120,9 @@ def test_replies_have_the_shape_of_their_api() -> None:
     assert said["chat"]["choices"][0]["message"] == {"role": "assistant", "content": "Blue"}
     assert said["chat"]["usage"] == {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     assert said["completions"]["choices"][0]["text"] == "Blue"
+    (told,) = said["responses"]["output"]
+    assert told["content"] == [{"type": "output_text", "text": "Blue", "annotations": [], "logprobs": []}]
+    assert said["responses"]["usage"]["output_tokens"] == 1
     assert said["anthropic"]["content"] == [{"type": "text", "text": "Blue"}]
     assert said["anthropic"]["usage"] == {"input_tokens": 2, "output_tokens": 1}
     assert said["gemini"]["candidates"][0]["content"]["parts"] == [{"text": "Blue"}]

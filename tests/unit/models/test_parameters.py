@@ -1,0 +1,312 @@
+"""Laws of parameters: what each API is sent, byte for byte, against the test server; slips are errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from answerkey.errors import SpecError
+from answerkey.models.config import Caller, Generation, Secret, read_name
+from answerkey.models.model import LiveModel, open_model
+from answerkey.models.providers import connect
+from answerkey.testing import TestServer
+from answerkey.types import Question
+
+ASK = [{"role": "user", "content": "A or B?"}]
+COMMON = "temperature=0.5&top_p=0.9&max_tokens=2048&stop=Q%3A"
+
+
+def send(name: str, **environment: str) -> dict[str, object]:
+    """Return the body that the test server was sent for one question to a model at its address."""
+    with TestServer("A") as server:
+        values = {key: value.format(root=server.root) for key, value in environment.items()}
+        model = open_model(name.format(url=server.url, root=server.root), caller=Caller(values))
+        assert isinstance(model, LiveModel)
+        with model:
+            (said,) = model.answer([Question("1", ASK)])
+        assert said.text == "A"
+        body = server.asked.requests[-1].body
+        assert body is not None
+        return dict(body)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        (
+            "{url}?" + COMMON + "&top_k=20&min_p=0.05&seed=7&presence_penalty=-1&frequency_penalty=0.5"
+            "&logprobs=true&top_logprobs=3&reasoning_effort=low#m",
+            {
+                "model": "m",
+                "messages": ASK,
+                "temperature": 0.5,
+                "top_p": 0.9,
+                "max_tokens": 2048,
+                "stop": ["Q:"],
+                "top_k": 20,
+                "min_p": 0.05,
+                "seed": 7,
+                "presence_penalty": -1.0,
+                "frequency_penalty": 0.5,
+                "logprobs": True,
+                "top_logprobs": 3,
+                "reasoning_effort": "low",
+            },
+        ),
+        (
+            "{url}?api=completions&" + COMMON + "&top_k=20&min_p=0.05&seed=7&presence_penalty=1"
+            "&frequency_penalty=0&top_logprobs=3#m",
+            {
+                "model": "m",
+                "prompt": "A or B?",
+                "temperature": 0.5,
+                "top_p": 0.9,
+                "max_tokens": 2048,
+                "stop": ["Q:"],
+                "top_k": 20,
+                "min_p": 0.05,
+                "seed": 7,
+                "presence_penalty": 1.0,
+                "frequency_penalty": 0.0,
+                "logprobs": 3,
+            },
+        ),
+        (
+            "{url}?api=responses&temperature=0.5&top_p=0.9&max_tokens=2048&reasoning_effort=low&top_logprobs=3#m",
+            {
+                "model": "m",
+                "input": ASK,
+                "temperature": 0.5,
+                "top_p": 0.9,
+                "max_output_tokens": 2048,
+                "reasoning": {"effort": "low"},
+                "include": ["message.output_text.logprobs"],
+                "top_logprobs": 3,
+            },
+        ),
+        (
+            "{url}?api=anthropic&" + COMMON + "&top_k=20&reasoning_effort=max&reasoning_budget=1024#m",
+            {
+                "model": "m",
+                "messages": ASK,
+                "temperature": 0.5,
+                "top_p": 0.9,
+                "max_tokens": 2048,
+                "stop_sequences": ["Q:"],
+                "top_k": 20,
+                "output_config": {"effort": "max"},
+                "thinking": {"type": "enabled", "budget_tokens": 1024},
+            },
+        ),
+        (
+            "{root}/v1beta?api=gemini&"
+            + COMMON
+            + "&top_k=20&seed=7&presence_penalty=1&frequency_penalty=-0.5"
+            "&top_logprobs=3&reasoning_budget=512#m",
+            {
+                "contents": [{"role": "user", "parts": [{"text": "A or B?"}]}],
+                "generationConfig": {
+                    "temperature": 0.5,
+                    "topP": 0.9,
+                    "maxOutputTokens": 2048,
+                    "stopSequences": ["Q:"],
+                    "topK": 20,
+                    "seed": 7,
+                    "presencePenalty": 1.0,
+                    "frequencyPenalty": -0.5,
+                    "responseLogprobs": True,
+                    "logprobs": 3,
+                    "thinkingConfig": {"thinkingBudget": 512},
+                },
+            },
+        ),
+    ],
+)
+def test_each_api_is_sent_every_parameter_that_it_has(name: str, body: dict[str, object]) -> None:
+    """A parameter has one name here and is sent under the API's own."""
+    assert send(name) == body
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        (
+            "{root}/v1beta?api=gemini&reasoning_effort=high#m",
+            "generationConfig",
+            {"thinkingConfig": {"thinkingLevel": "high"}},
+        ),
+        ("{url}?api=anthropic&reasoning_budget=0#m", "thinking", {"type": "disabled"}),
+        ("{url}?api=anthropic&reasoning_budget=2000#m", "max_tokens", 6096),
+    ],
+)
+def test_how_far_a_model_thinks(name: str, field: str, value: object) -> None:
+    """An effort or a budget is sent as each API has it; Anthropic's limit leaves room for the thoughts."""
+    assert send(name)[field] == value
+
+
+def test_anything_else_is_passed_through() -> None:
+    """`extra_body.NAME=` sends any field; dots lead into objects, what is no JSON is a text."""
+    name = (
+        "{url}?temperature=0&extra_body.chat_template_kwargs.enable_thinking=false"
+        "&extra_body.chat_template_kwargs.style=terse&extra_body.repetition_penalty=1.1"
+        "&extra_body.guided_choice=%5B%22A%22%2C%22B%22%5D&extra_body.tag=NaN#m"
+    )
+    assert send(name) == {
+        "model": "m",
+        "messages": ASK,
+        "temperature": 0.0,
+        "chat_template_kwargs": {"enable_thinking": False, "style": "terse"},
+        "repetition_penalty": 1.1,
+        "guided_choice": ["A", "B"],
+        "tag": "NaN",
+    }
+
+
+def test_objects_of_the_body_are_merged() -> None:
+    """What is passed through stands beside our own fields of the same object."""
+    name = "{root}/v1beta?api=gemini&top_k=5&extra_body.generationConfig.mediaResolution=LOW#m"
+    assert send(name)["generationConfig"] == {"topK": 5, "mediaResolution": "LOW"}
+
+
+def refuse(name: str) -> SpecError:
+    """Return the error that a name gives."""
+    with pytest.raises(SpecError) as caught:
+        connect(name, caller=Caller({}))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "parameter"),
+    [
+        ("http://h/v1?reasoning_budget=9#m", "chat", "reasoning_budget"),
+        ("http://h/v1?echo=true#m", "chat", "echo"),
+        ("http://h/v1?api=completions&reasoning_effort=low#m", "completions", "reasoning_effort"),
+        ("http://h/v1?api=responses&seed=1#m", "responses", "seed"),
+        ("http://h/v1?api=responses&stop=x#m", "responses", "stop"),
+        ("anthropic/claude?min_p=0.1", "anthropic", "min_p"),
+        ("anthropic/claude?presence_penalty=0.1", "anthropic", "presence_penalty"),
+        ("gemini/g?min_p=0.1", "gemini", "min_p"),
+        ("openai/gpt-5?top_k=3", "chat", "top_k"),
+        ("https://api.openai.com/v1?min_p=0.1#gpt-5", "chat", "min_p"),
+        ("openai/babbage-002?api=completions&top_k=3", "completions", "top_k"),
+    ],
+)
+def test_what_an_api_lacks_is_named_with_it(name: str, api: str, parameter: str) -> None:
+    """The error names the API and the parameter; where only a host lacks it, the host as well."""
+    error = refuse(name)
+    where = " at `api.openai.com`" if "openai" in name else ""
+    said = f"model `{name}`: the API `{api}`{where} does not take `{parameter}`"
+    assert (error.code, error.message) == ("E108", said)
+    assert error.hint is not None
+    assert "`extra_body`" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("slip", "hint"),
+    [
+        ("topk", "did you mean `top_k`? `extra_body.topk=` sends it as it is"),
+        (
+            "reasoning_efort",
+            "did you mean `reasoning_effort`? `extra_body.reasoning_efort=` sends it as it is",
+        ),
+    ],
+)
+def test_a_slip_is_an_error(slip: str, hint: str) -> None:
+    """An unknown name is not passed through unless that is asked for."""
+    error = refuse(f"openai/gpt-5?{slip}=1")
+    assert (error.code, error.hint) == ("E301", hint)
+
+
+def test_an_effort_that_no_api_knows_is_an_error() -> None:
+    """The efforts of all APIs are known; which of them a model has, its endpoint says."""
+    error = refuse("openai/gpt-5?reasoning_effort=hihg")
+    assert (error.code, error.hint) == ("E301", "did you mean `high`?")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("extra_body.model=x", "model"),
+        ("extra_body.messages=%5B%5D", "messages"),
+        ("temperature=0&extra_body.temperature=1", "temperature"),
+        ("extra_body.stream=true", "stream"),
+        ("api=anthropic&extra_body.system=x", "system"),
+        ("api=anthropic&extra_body.max_tokens=5", "max_tokens"),
+        ("api=gemini&top_k=3&extra_body.generationConfig.topK=5", "generationConfig.topK"),
+        ("api=completions&extra_body.prompt=x", "prompt"),
+    ],
+)
+def test_what_answerkey_sends_is_not_overridden(query: str, field: str) -> None:
+    """Neither the question nor the model nor a parameter that is set can be changed by `extra_body`."""
+    error = refuse(f"http://h/v1?{query}#m")
+    assert error.code == "E108"
+    assert error.message.endswith(f"`{field}` of `extra_body` is set by answerkey itself")
+
+
+@pytest.mark.parametrize("name", ["api_key", "user.auth_token", "Authorization"])
+def test_secrets_do_not_stand_in_the_body(name: str) -> None:
+    """A field that is named like a secret is refused: what is in the body decides the identity."""
+    error = refuse(f"openai/x?extra_body.{name}=hunter22")
+    assert error.code == "E117"
+    assert "hunter22" not in str(error)
+    connect("openai/x?extra_body.prompt_cache_key=k", caller=Caller({}))
+
+
+def test_a_budget_leaves_room_for_the_answer() -> None:
+    """A limit of tokens that the thoughts may use up is refused."""
+    error = refuse("anthropic/claude?reasoning_budget=2048&max_tokens=2048")
+    assert error.code == "E108"
+    assert error.message.endswith("`reasoning_budget` 2048 leaves nothing of `max_tokens` 2048")
+
+
+def test_every_parameter_takes_part_in_the_identity() -> None:
+    """Two models that differ in one parameter share no cached call; a key changes nothing."""
+    names = [
+        "http://h/v1#m",
+        "http://h/v1?top_k=1#m",
+        "http://h/v1?min_p=0.5#m",
+        "http://h/v1?presence_penalty=1#m",
+        "http://h/v1?frequency_penalty=1#m",
+        "http://h/v1?reasoning_effort=low#m",
+        "http://h/v1?reasoning_effort=high#m",
+        "http://h/v1?extra_body.x=1#m",
+        "http://h/v1?extra_body.x=2#m",
+        "http://h/v1?extra_body.x.y=2#m",
+    ]
+    found = {connect(name, caller=Caller({})).identity for name in names}
+    assert len(found) == len(names)
+    keyed = connect("http://h/v1#m", caller=Caller({"ANSWERKEY_API_KEY": "sk-123456"}))
+    assert isinstance(keyed.key, Secret)
+    assert keyed.identity in found
+
+
+def test_the_nearer_extra_body_wins_field_by_field() -> None:
+    """Of a task's `extra_body` and its model's, both are sent; the task's wins."""
+    nearer, farther = Generation(extra_body={"a": 1}), Generation(extra_body={"a": 2, "b": 3}, seed=1)
+    assert nearer.over(farther) == Generation(extra_body={"a": 1, "b": 3}, seed=1)
+    assert json.loads(json.dumps(nearer.given())) == {"extra_body": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("openrouter/a/b?reasoning_budget=900", "reasoning", {"max_tokens": 900}),
+        ("openrouter/a/b?reasoning_effort=low", "reasoning", {"effort": "low"}),
+        ("https://openrouter.ai/api/v1?reasoning_effort=low#a/b", "reasoning", {"effort": "low"}),
+        ("mistral/m?seed=3", "random_seed", 3),
+        ("openai/gpt-5?max_tokens=9", "max_completion_tokens", 9),
+    ],
+)
+def test_some_providers_name_a_parameter_otherwise(name: str, field: str, value: object) -> None:
+    """The provider is known by its name, or by its host."""
+    body = connect(name, caller=Caller({})).build(ASK)
+    assert isinstance(body, dict)
+    assert body == {"model": body["model"], "messages": ASK, field: value}
+
+
+def test_the_version_stays_in_the_address() -> None:
+    """`api-version` is part of the address, and parameters beside it are not."""
+    model = read_name("http://h/v1?api-version=2&top_k=3#m", caller=Caller({}), is_callers=True)
+    assert model.generation == Generation(top_k=3)
+    assert connect(model).url == "http://h/v1/chat/completions?api-version=2"

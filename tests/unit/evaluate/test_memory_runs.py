@@ -33,8 +33,8 @@ def test_a_frame_has_the_row_the_completion_and_every_verdict() -> None:
     frame = ak.score(TASK, ROWS, SAID).to_frame()
     assert frame.columns == [
         *("sample_id", "trial", "question", "answer", "subject", "mixed", "sample.latency"),
-        *("completion", "completion_status", "completion_error", "prompt"),
-        *("prompt_tokens", "completion_tokens", "latency"),
+        *("completion", "completion_status", "completion_error", "reasoning", "prompt"),
+        *("prompt_tokens", "completion_tokens", "reasoning_tokens", "latency"),
         *(
             f"string_equals_mcqa.{name}"
             for name in (

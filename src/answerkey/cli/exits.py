@@ -153,7 +153,12 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - nothing ends in a traceback
             # An error that follows a signal is one of its effects.
             stop = heard.first or _find_interrupt(error, has_terminal=has_terminal)
-            return _tell_error(error, words) if stop is None else _tell_interrupt(stop, words)
+            if stop is None:
+                return _tell_error(error, words)
+            if not hasattr(stop, "__notes__"):  # Polars raises another one for the same signal
+                for note in getattr(error, "__notes__", ()):
+                    stop.add_note(note)
+            return _tell_interrupt(stop, words)
     return code if isinstance(code, int) else 0
 
 

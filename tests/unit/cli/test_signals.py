@@ -252,3 +252,28 @@ def test_a_terminal_that_is_closed_ends_the_run(server: TestServer, words: list[
     run = json.loads(Path("half/run.json").read_text())
     assert run["stopped"] == {"code": None, "message": "interrupted by SIGHUP"}
     assert run["tasks"][0]["calls"]["solve"]["calls"] == server.asked.total
+
+
+ANOTHER = """
+import os, signal, sys, time
+from answerkey.cli.exits import catch_faults
+
+def work():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        pass
+    other = KeyboardInterrupt()
+    other.add_note("answerkey resume half")
+    raise other
+
+sys.exit(catch_faults(work, ["run", "--json"]))
+"""
+
+
+def test_how_to_go_on_is_told_whichever_interrupt_arrives() -> None:
+    """A library may raise one of its own for the same signal, and the run notes there how to go on."""
+    done = subprocess.run([sys.executable, "-c", ANOTHER], capture_output=True, text=True, check=False)
+    assert (done.returncode, json.loads(done.stdout)["resume"]) == (130, "answerkey resume half")
+    assert done.stderr.endswith("to go on where it stopped: answerkey resume half\n")

@@ -224,7 +224,12 @@ def finish(
 
     `write` is for what others are to read of it.
     """
-    from answerkey.reports.terminal import draw_next_steps, draw_side_by_side, draw_summary
+    from answerkey.reports.terminal import (
+        draw_next_for_several,
+        draw_next_steps,
+        draw_side_by_side,
+        draw_summary,
+    )
     from answerkey.reports.view import describe_run
     from answerkey.text import BLANK
 
@@ -236,6 +241,7 @@ def finish(
             console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
         if len(runs) > 1:
             console.print_lines(draw_side_by_side(runs, console.width))
+            console.say([BLANK, *draw_next_for_several(runs)])
         else:
             console.say(draw_next_steps(runs[0], steps))
     if write is not None:

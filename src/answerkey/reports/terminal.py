@@ -557,7 +557,24 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
     against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
     steps.append((f"answerkey compare {against}", "is the difference real?"))
-    rows = [(command, Span(f"# {what}", "dim")) for command, what in (*steps, *more)]
+    return _draw_steps((*steps, *more))
+
+
+def draw_next_for_several(runs: Sequence[Run]) -> list[Line]:
+    """Return what to try next with several runs, all of them in each command."""
+    folders = " ".join(shlex.quote(str(run.path)) for run in runs if run.path is not None and run.tasks)
+    if " " not in folders:
+        return []
+    return _draw_steps(
+        [
+            (f"answerkey compare {folders}", "are the differences real?"),
+            (f"answerkey report {folders}", "all of it as one HTML file"),
+        ]
+    )
+
+
+def _draw_steps(steps: Sequence[tuple[str, str]]) -> list[Line]:
+    rows = [(command, Span(f"# {what}", "dim")) for command, what in steps]
     return [line(Span("Next", "title")), *lay_out(Table(("", ""), rows, "<<"), UNLIMITED)]
 
 

@@ -167,6 +167,7 @@ Examples:
 @click.argument("kind", metavar="KIND")
 @click.argument("path", metavar="PATH")
 @option("--out", "DIR", "Folder to write, new or empty; default `imported/<name>`.")
+@option("--task", "NAME", "Task of the log to import, if it has several; default: all of them.")
 @option("--score", "NAME", "Score of the log to compare with, if it has several.")
 @option(
     "--dataset",
@@ -183,6 +184,7 @@ Examples:
     help="Name a column of a plain file: `completion=my_output`; repeatable.",
 )
 @option("--allow-failed", "N|N%", "Leave out up to N (or N %) broken lines.")
+@click.option("--single-answers", is_flag=True, help="Leave out questions with several right letters.")
 @with_console
 def import_command(
     console: Console,

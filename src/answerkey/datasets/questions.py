@@ -42,6 +42,7 @@ class Question:
     truth: str | None = None
     category: str | None = None
     original: Mapping[str, object] = field(default_factory=dict)
+    passage: str | None = None
 
 
 # ── cells ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,7 +262,7 @@ NAMES: dict[str, Texts] = {
         "answer_options mc1_targets",
         "choices": "choices choice_labels option_labels labels letters",
         "answer": "answer answer_key correct_answer ground_truth groundtruth truth label target gold "
-        "correct_option cop correct_choice best_answer right_answer",
+        "correct_option cop correct_choice best_answer right_answer letter",
         "index": "answer_index correct_index label_index answer_idx groundtruth_answer correct_answer_num "
         "correct_answer_index correct_idx gold_index gold_label",
         "key": "correct key answers labels mc1_targets",
@@ -416,6 +417,7 @@ class QuestionColumns:
             truth=truth or self.text(row, "answer") or self.text(row, "index"),
             category=self.text(row, "category"),
             original={name: cell for name, cell in row.items() if name not in left and cell is not None},
+            passage=self.text(row, "passage"),
         )
 
     def has(self, role: str) -> bool:
@@ -672,12 +674,58 @@ def find_columns(
     names: Texts, roles: Texts = QUESTION_ROLES, chosen: tuple[tuple[str, str], ...] = ()
 ) -> QuestionColumns:
     """Return which of some columns is what, by their names alone; `chosen` are known already, by role."""
-    folded, columns = {fold_name(name): name for name in reversed(names)}, dict(chosen)
+    folded = {fold_name(name.rpartition(".")[2]): name for name in reversed(names)}
+    columns = dict(chosen)
     for role in roles:
         known = [folded[one] for one in FOLDED[role] if one in folded]
         free = [one for one in known if one not in columns.values()]
         columns |= {role: free[0]} if free and role not in columns else {}
     return QuestionColumns(columns, () if "options" in columns else find_numbered(names))
+
+
+def read_asked(
+    cells: Mapping[str, object],
+    prompt: str | None,
+    *,
+    target: object = None,
+    chosen: tuple[tuple[str, str], ...] = (),
+) -> Question:
+    """Return what a record of a log asks: by the columns of its row, else as its prompt shows it.
+
+    `target` is the truth where the log states it apart, `chosen` the columns that the caller names, by role.
+    Options in another order than in the prompt are taken from the prompt: that is what the model saw.
+    """
+    names: dict[str, None] = {}
+    inside: dict[str, None] = {}
+    for name, cell in cells.items():
+        is_listed = read_option_cell(cell)[0] is not None
+        if isinstance(cell, Mapping) and not is_listed:
+            inside |= {f"{name}.{inner}": None for inner in cell}
+        elif is_listed or fold_name(name) not in FOLDED["options"]:
+            names[name] = None
+    found = find_columns((*names, *inside), ("passage", *QUESTION_ROLES), chosen).read_question(cells)
+    shown = find_shown(prompt)
+    asked, own = _split_question(found.question)
+    if own is not None and tuple(own) == (found.options or shown.options):
+        found = replace(found, question=asked)
+    choices, options, said = found.choices, found.options, found.truth
+    if options is not None and sorted(options) == sorted(shown.options or ()):
+        if choices and said in choices:
+            said = options[choices.index(said)]
+        choices, options = shown.choices, shown.options
+    elif options is None and choices in {None, shown.choices}:
+        choices, options = shown.choices, shown.options
+    said = said if target is None else target
+    if isinstance(said, str) and said.startswith("["):
+        several = read_texts(said)
+        said = several[0] if several and len(several) == 1 else said
+    return replace(
+        found,
+        question=found.question or shown.question,
+        choices=choices,
+        options=options,
+        truth=find_truth(said, choices, options),
+    )
 
 
 def find_numbered(names: Sequence[str]) -> Texts:

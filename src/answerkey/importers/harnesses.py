@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -66,9 +67,8 @@ class TaskRows:
     Several replies to a question were judged together; their verdict is shown with the first.
     """
 
-    def __init__(self, log: Log, name: str, *, is_only: bool) -> None:
+    def __init__(self, log: Log, name: str) -> None:
         self.log, self.name = log, name
-        self.category = None if is_only else name
         self.metric = log.options.score
         self.repeats = 1
 
@@ -94,10 +94,6 @@ _RESULTS = re.compile(rf"results_{_TIME}\.json")
 #: Metrics that say whether an answer is right, the usual first.
 _METRICS = ("acc", "exact_match", "acc_norm", "em", "mc1")
 _KNOWN = frozenset({"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"})
-#: So many tasks are called by their names.
-_NAMED = 3
-_QUESTIONS = ("question", "query", "ctx", "question_stem", "input", "text", "problem", "premise")
-_OPTIONS = ("choices", "options", "endings", "mc1_targets")
 #: A row with this metric asks in half of its requests how likely the continuations are without the question.
 _HALVED_BY = "acc_mutual_info"
 #: By how much of a continuation these metrics divide its log-probability.
@@ -125,8 +121,6 @@ class LmEvalReader(KnownReader):
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
         files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
-        tasks, told = [task for task, _ in files], log.description
-        told.task = ", ".join(tasks) if len(tasks) <= _NAMED else f"{len(tasks)} tasks of lm-eval"
         # The numbers of the run lie beside its samples.
         matches = (self.file_name.fullmatch(file.name) for file in log.files())
         times = {match["time"] for match in matches if match}
@@ -139,21 +133,19 @@ class LmEvalReader(KnownReader):
                 with suppress(OSError, ValueError, DamagedError):
                     results.append(Json(parse_json(path.read_text(encoding="utf-8"))))
         models = [one.text(*path) for path in (("model_name",), ("config", "model")) for one in results]
-        told.model = next((name for name in models if name), None)
+        log.description.model = next((name for name in models if name), None)
         for task, file in files:
-            rows = _LmEvalRows(log, task, is_only=len(files) == 1)
-            yield from log.convert(file, log.rows(file), rows.read)
-            rows.add_notices()
-        for one in results:
-            for name, values in one.object("results").items():
-                number = Json(values).number(str(told.score))
-                if number is not None:
-                    told.reported.setdefault(str(name), number)
+            if log.begin_task(task):
+                rows, told = _LmEvalRows(log, task), log.description
+                yield from log.convert(file, log.rows(file), rows.read)
+                rows.add_notices()
+                numbers = (one.number("results", task, str(told.score)) for one in results)
+                told.reported = {str(told.score): one for one in numbers if one is not None}
 
 
 class _LmEvalRows(TaskRows):
-    def __init__(self, log: Log, name: str, *, is_only: bool) -> None:
-        super().__init__(log, name, is_only=is_only)
+    def __init__(self, log: Log, name: str) -> None:
+        super().__init__(log, name)
         metric, *chosen = (log.options.score or "").split(",")
         self.metric = metric or None
         self._filter: str | None = chosen[0] if chosen else None
@@ -177,7 +169,7 @@ class _LmEvalRows(TaskRows):
         number = row.text("doc_id")
         if number is None:
             raise DamagedError("the line has no `doc_id`")
-        question, replies, answer = _read_lm_eval(row, self.metric, self.category)
+        question, replies, answer = _read_lm_eval(row, self.metric)
         verdict = Verdict(row.number(self.metric), answer)
         return self.list_trials(f"{self.name}/{number}", question, replies, verdict)
 
@@ -190,49 +182,29 @@ class _LmEvalRows(TaskRows):
         super().add_notices()
 
 
-def _read_lm_eval(
-    row: Json, metric: str, category: str | None
-) -> tuple[ask.Question, list[Completion], str | None]:
+def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion], str | None]:
     """Return what was asked, the replies (one for each repeat), and what the filter extracted."""
-    original, requests, logprobs = row.at("doc"), _list_requests(row), _list_logprobs(row)
+    requests, logprobs = _list_requests(row), _list_logprobs(row)
+    prompt = prompts.parse_chat(requests[0][0]) if requests else None
+    target = row.get("target")
+    question = ask.read_asked(row.object("doc"), prompts.find_question(prompt), target=target)
+    question = replace(question, original=row.object("doc"))
+    choices, options = question.choices, question.options
     continuations = [text for _, text in requests][: len(logprobs)]
-    options, labels = None, None
-    for name in _OPTIONS:
-        cell = original.get(name)
-        if isinstance(cell, dict) and "choices" in cell:
-            cell = {"text": cell["choices"], **cell}
-        texts, names = ask.read_option_cell(cell)
-        if texts:
-            options = tuple(text or "" for text in texts)
-            labels = ask.take_labels(names) if len(names) == len(texts) else None
-            break
-    choices = labels or (None if options is None else ask.label_options(len(options)))
     if logprobs:
-        choices = None
-        if 1 < len(logprobs) == len(continuations):
-            if options is None or len(options) != len(continuations):
-                options, labels = tuple(text.strip() for text in continuations), None
-            choices = ask.take_labels(continuations, counting=True) or labels
-            choices = choices or ask.label_options(len(options))
-        if choices is None:
+        if not 1 < len(logprobs) == len(continuations):
             message = "the line has log-probabilities and no choices: this task is no multiple choice"
             raise DamagedError(message)
-    target = row.get("target")
-    if isinstance(target, str) and target.startswith("["):
-        several = ask.read_texts(target)
-        target = several[0] if several and len(several) == 1 else target
-    if isinstance(target, list):
-        target = target[0] if len(target) == 1 else str(target)
-    truth = ask.find_label(target, choices, options, by_index=bool(logprobs))
-    question = ask.Question(
-        question=original.any_text(*_QUESTIONS) or (requests[0][0] if requests else None),
-        choices=choices,
-        options=options,
-        truth=truth or (None if target is None else str(target).strip()),
-        category=category or original.any_text("subject", "category", "subset", "topic", "domain"),
-        original=original.object(),
-    )
-    prompt = prompts.parse_chat(requests[0][0]) if requests else None
+        letters = ask.take_labels(continuations, counting=True)
+        if letters is None and (options is None or len(options) != len(continuations)):
+            choices, options = None, tuple(text.strip() for text in continuations)
+        elif letters is not None:
+            choices = letters
+            options = options if options is not None and len(options) == len(letters) else None
+        if choices is None or len(choices) != len(continuations):
+            choices = ask.label_options(len(continuations))
+        label = ask.find_label(target, choices, options, by_index=True)
+        question = replace(question, choices=choices, options=options, truth=label or question.truth)
     if logprobs and choices:
         # A continuation is a choice after a space.
         measure = _LENGTHS.get(metric)
@@ -312,16 +284,16 @@ class LightevalReader(KnownReader):
         """Yield a record for each question and each of its replies."""
         hint = "lighteval writes them with `--save-details`"
         files = choose_newest(log, self.file_name, "details_*.parquet", hint)
-        log.name_task([task for task, _ in files], "tasks of lighteval")
         # The model is what the folders between `details` and the time are called.
         parts = Path(files[0][1].file).parts
         if "details" in parts:
             last = len(parts) - parts[::-1].index("details")
             log.description.model = "/".join(parts[last:-2]) or None
         for task, file in files:
-            rows = TaskRows(log, task, is_only=len(files) == 1)
-            yield from log.convert(file, _iterate_details(log, file), partial(_read_details, rows))
-            rows.add_notices()
+            if log.begin_task(task):
+                rows = TaskRows(log, task)
+                yield from log.convert(file, _iterate_details(log, file), partial(_read_details, rows))
+                rows.add_notices()
 
 
 def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:
@@ -382,7 +354,6 @@ def _read_details(task: TaskRows, row: Json) -> list[Record]:
         choices=choices,
         options=options,
         truth=",".join(truths) or None,
-        category=task.category,
         original={name: value for name, value in kept.items() if value is not None},
     )
     listed = said.get("text")
@@ -402,8 +373,7 @@ def _read_details(task: TaskRows, row: Json) -> list[Record]:
         completions = [prompts.rank_choices(choices, texts, logprobs, prompt)]
         answer = completions[0].text
     identity = doc.text("id") or str((row.line or 0) - 1)
-    name = identity if task.category is None else f"{task.category}/{identity}"
-    return task.list_trials(name, question, completions, Verdict(metrics.number(task.metric), answer))
+    return task.list_trials(identity, question, completions, Verdict(metrics.number(task.metric), answer))
 
 
 def _split(row: Row) -> tuple[Json, Json, Json]:

@@ -53,15 +53,15 @@ class HelmReader(KnownReader):
             _MODEL.sub("", PurePosixPath(folder).name or folder).partition(",model")[0] or "HELM"
             for folder, _ in runs
         ]
-        log.name_task(titles, "runs of HELM")
         for (_, files), title in zip(runs, titles, strict=True):
+            if not log.begin_task(title):
+                continue
             with LookupTable() as verdicts:
                 if _STATS not in files:
                     log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
                 else:
                     _keep_verdicts(log, files[_STATS], verdicts)
-                category = None if len(runs) == 1 else title
-                yield from _read_states(log, title, files[_STATES], verdicts, category)
+                yield from _read_states(log, title, files[_STATES], verdicts)
 
 
 def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
@@ -110,9 +110,7 @@ def _keep_verdicts(log: Log, file: LogFile, verdicts: LookupTable) -> None:
             verdicts.put(_name_state(row, row.text("instance_id")), named[told.score].number("mean"))
 
 
-def _read_states(
-    log: Log, title: str, file: LogFile, verdicts: LookupTable, category: str | None
-) -> Iterator[Record]:
+def _read_states(log: Log, title: str, file: LogFile, verdicts: LookupTable) -> Iterator[Record]:
     """Yield the records of a run; states of one question are read together."""
     perturbed = 0
     head: Row = {}
@@ -138,13 +136,13 @@ def _read_states(
         verdict = verdicts.get(_name_state(states[0], states[0].text("instance", "id")))
         value = verdict if isinstance(verdict, float | int) else None
         method = adapter.text("method") or ""
-        yield from log.convert(file, states[:1], lambda _: _read_question(states, method, category, value))  # noqa: B023 - called at once
+        yield from log.convert(file, states[:1], lambda _: _read_question(states, method, value))  # noqa: B023 - called at once
     if perturbed:
         log.notice(f"`{title}`: {perturbed} questions with altered wording are left aside")
 
 
-def _read_question(states: list[Json], method: str, run: str | None, value: float | None) -> Record:
-    """Return the record of a question, which is called by its id, and by the run where there are several."""
+def _read_question(states: list[Json], method: str, value: float | None) -> Record:
+    """Return the record of a question, which is called by its id."""
     state, instance = states[0], states[0].at("instance")
     identity = instance.text("id")
     if identity is None:
@@ -180,11 +178,10 @@ def _read_question(states: list[Json], method: str, run: str | None, value: floa
         choices=choices,
         options=options,
         truth=",".join(truths) or None,
-        category=run or instance.text("sub_split"),
+        category=instance.text("sub_split"),
         original={name: value for name, value in rest.items() if value is not None},
     )
-    name = identity if run is None else f"{run}/{identity}"
-    return Record(name, question, said, Verdict(value, answer), state.count("train_trial_index") or 0)
+    return Record(identity, question, said, Verdict(value, answer), state.count("train_trial_index") or 0)
 
 
 def _rank_references(states: list[Json], method: str, options: ask.Texts, choices: ask.Texts) -> Completion:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
 
 from answerkey.datasets import questions as ask
-from answerkey.errors import listing
+from answerkey.errors import DataError, Place, listing
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
     DamagedError,
@@ -18,9 +21,11 @@ from answerkey.importers.logs import (
     KnownReader,
     Log,
     LogPreview,
+    LookupTable,
     Record,
     Row,
     Verdict,
+    iterate_files,
 )
 from answerkey.models.responses import read_message
 from answerkey.types import Completion, CompletionStatus
@@ -32,14 +37,15 @@ _ATTACHMENT = "attachment://"
 #: What Inspect's own scores mean as numbers.
 _VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _HEAD = ("eval", "status", "results", "stats")
+_SECOND = 2
 
 
 class InspectReader(KnownReader):
-    """Reads one log of Inspect; of a folder, the only one in it."""
+    """Reads a log of Inspect, or all that are in a folder: each is a task."""
 
     kind = "inspect"
     title = "Inspect log"
-    head_keys = ({"version", "eval", "task_id", "eval_id"},)
+    head_keys = ({"version", "eval", "task_id", "eval_id"}, {"version", "eval", "task_id", "run_id"})
     #: The score that is looked at; None where the log does not name its scores.
     _score: str | None = None
 
@@ -54,44 +60,59 @@ class InspectReader(KnownReader):
     def read(self, log: Log) -> Iterator[Record]:
         """Yield a record for each sample and epoch."""
         log.description.last_wins = True
+        paths = [log.path]
         if log.path.is_dir():
-            found = sorted(log.path.glob("*.eval")) or sorted(log.path.rglob("*.eval"))
-            if len(found) != 1:
-                names = listing(one.name for one in found)
-                message = f"the folder `{log.path}` holds {len(found)} logs: {names}"
-                raise log.make_error("E201", message, "name one of them")
-            log.path = found[0]
-        headers = {file.name: file for file in log.files() if file.name in {_HEADER, _START}}
-        header, first = headers.get(_HEADER) or headers.get(_START), next(log.files(), None)
+            files = sorted(one for one in log.path.rglob("*") if one.suffix in {".eval", ".json"})
+            paths = [one for one in files if self.recognises(LogPreview(one))]
+        for path in paths:
+            with LookupTable() as known:
+                yield from self._read_log(log, path, known)
+
+    def _read_log(self, log: Log, path: Path, known: LookupTable) -> Iterator[Record]:
+        """Yield the records of one log; `known` are the ids of its samples."""
+        headers = {file.name: file for file in iterate_files(path) if file.name in {_HEADER, _START}}
+        header, first = headers.get(_HEADER) or headers.get(_START), next(iterate_files(path), None)
+        before = log.seen
         if header is not None:
             head = Json({})
             with log.guard(header):
                 head = header.read_json()
-            self._read_head(log, head)
-            for file in log.files():
+            if not self._begin(log, head):
+                return
+            for file in iterate_files(path):
                 if _SAMPLE.fullmatch(file.name):
                     log.seen += 1
                     with log.guard(file):
-                        yield self._read_sample(log, file.read_json())
+                        yield self._read_sample(log, file.read_json(), known)
         elif first is not None:
             beside: Row = {}
+            is_wanted = False
 
-            def read(row: Json) -> Record:
-                if log.seen == 1:  # what is known by then says which score is looked at
-                    self._read_head(log, Json(beside))
-                return self._read_sample(log, row)
+            def read(row: Json) -> list[Record]:
+                nonlocal is_wanted
+                if log.seen == before + 1:  # what is known by then says which score is looked at
+                    is_wanted = self._begin(log, Json(beside))
+                return [self._read_sample(log, row, known)] if is_wanted else []
 
             rows = log.elements(first, "samples", head=beside, kept=_HEAD)
             yield from log.convert(first, rows, read)
-            self._read_head(log, Json(beside))
-        if not log.seen and not (log.broken and header is None):
+            if is_wanted:
+                self._read_head(log, Json(beside))
+        if log.seen == before and not (log.broken and header is None):
             what = "it may have been written without them (`log_samples=False`)"
-            raise log.make_error("E210", f"the log has no samples: {what}")
+            raise DataError("E210", f"the log has no samples: {what}", where=Place(file=str(path)))
+
+    def _begin(self, log: Log, head: Json) -> bool:
+        """Go over to the task of a log; return whether it is wanted."""
+        name = head.text("eval", "task_display_name") or head.text("eval", "task") or "inspect"
+        if not log.begin_task(name):
+            return False
+        self._read_head(log, head)
+        return True
 
     def _read_head(self, log: Log, head: Json) -> None:
         """Take in what a log says of itself, and which score is looked at."""
         told, evaluation, wanted = log.description, head.at("eval"), log.options.score
-        told.task = evaluation.text("task_display_name") or evaluation.text("task")
         told.model = evaluation.text("model")
         ids = evaluation.get("dataset", "sample_ids")
         told.expected = len(ids) if isinstance(ids, list) else evaluation.count("dataset", "samples")
@@ -110,40 +131,57 @@ class InspectReader(KnownReader):
         numbers = {str(name): Json(value).number("value") for name, value in metrics.items()}
         told.reported = {name: value for name, value in numbers.items() if value is not None}
 
-    def _read_sample(self, log: Log, sample: Json) -> Record:
+    def _read_sample(self, log: Log, sample: Json, known: LookupTable) -> Record:
         identity = sample.text("id")
         if not identity:
             raise DamagedError("the sample has no `id`")
         attached = sample.object("attachments")
         told = {name: _attach(sample.get(name), attached) for name in ("input", "messages", "output")}
         sample = Json({**sample.object(), **told})
-        options = ask.read_texts(sample.get("choices"))
-        choices = None if options is None else ask.label_options(len(options))
-        given, target, metadata = sample.get("input"), sample.get("target"), sample.at("metadata")
-        original = metadata.object()
-        question = ask.Question(
-            question=prompts.find_question(prompts.read_messages(given)),
-            choices=choices,
-            options=options,
-            truth=ask.find_truth(target, choices, options),
-            category=metadata.any_text("category", "subject", "topic", "domain", "subset"),
-            original={**original, "target": target}
+        target, metadata = sample.get("target"), sample.object("metadata")
+        asked = prompts.find_question(prompts.read_messages(sample.get("input")))
+        cells = {"question": asked, "choices": sample.get("choices")}
+        question = ask.read_asked(cells, asked, target=target)
+        question = replace(
+            question,
+            category=Json(metadata).any_text("category", "subject", "topic", "domain", "subset"),
+            original={**metadata, "target": target}
             if isinstance(target, list) and len(target) > 1
-            else original,
+            else metadata,
         )
-        verdict = self._read_verdict(log, sample, choices)
-        return Record(identity, question, _read_completion(sample), verdict, sample.count("epoch") or 0)
+        verdict = self._read_verdict(log, sample, question.choices)
+        name = _name_sample(log, identity, asked, known)
+        return Record(name, question, _read_completion(sample), verdict, sample.count("epoch") or 0)
 
     def _read_verdict(self, log: Log, sample: Json, choices: ask.Texts | None) -> Verdict:
         scores = sample.object("scores")
-        name = self._score if self._score in scores else None
-        if scores and name is None and log.options.score is None:
-            name = log.description.score = str(next(iter(scores)))
-        found = Json(scores.get(name) if name else None)
+        # A scorer may give several values, each of which is a score.
+        inner = {
+            str(key): {**Json(score).object(), "value": value}
+            for score in scores.values()
+            for key, value in Json(score).object("value").items()
+        }
+        listed = {**scores, **inner}
+        name = self._score if self._score in listed else None
+        if listed and name is None and log.options.score is None:
+            name = log.description.score = next(iter(inner), next(iter(scores)))
+        found = Json(listed.get(name) if name else None)
         value, answer = found.get("value"), found.text("answer")
-        known = _VALUES.get(value, _VALUES.get(value.lower())) if isinstance(value, str) else None
-        number = Json(value).number() if known is None else known
+        meant = _VALUES.get(value, _VALUES.get(value.lower())) if isinstance(value, str) else None
+        number = Json(value).number() if meant is None else meant
         return Verdict(number, ask.find_label(answer, choices, None) or answer)
+
+
+def _name_sample(log: Log, identity: str, asked: str | None, known: LookupTable) -> str:
+    """Return the id of a sample; a question with the id of another gets a number of its own."""
+    content = blake2b((asked or "").encode(errors="replace"), digest_size=8).hexdigest()
+    numbers: dict[str, int] = known.get(identity) or {}
+    if content not in numbers:
+        numbers[content] = len(numbers) + 1
+        known.put(identity, numbers)
+        if len(numbers) == _SECOND:
+            log.notice(f"several questions have the id `{identity}`: they are told apart by `#2`, `#3`, …")
+    return identity if numbers[content] == 1 else f"{identity}#{numbers[content]}"
 
 
 def _attach(value: object, attached: Mapping[str, object]) -> object:

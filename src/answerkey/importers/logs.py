@@ -60,17 +60,19 @@ class ImportOptions:
     """What the caller says beside the path.
 
     `score` is one of several scores of the log. `dataset` is a file with what was asked, where the log has
-    not got it. `columns` says which column of a plain file is what (`completion` → `my_output`).
+    not got it. `columns` says which column of a plain file is what (`completion` → `my_output`). `task` is
+    one of several tasks of the log.
     """
 
     score: str | None = None
     dataset: Path | None = None
+    task: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class LogDescription:
-    """What a log says of itself as a whole.
+    """What a log says of one task as a whole.
 
     `score` is the name of the imported verdict. `reported` are numbers that the tool itself gives for all
     samples, `expected` how many samples it was to have. With `last_wins` a sample that is there twice was
@@ -441,7 +443,7 @@ MOST_BYTES = 256 * 2**20
 #: How much of a log is looked at to tell its kind, and how many of its files.
 _HEAD_BYTES = 2**18
 _LISTED = 5_000
-_TEXT_ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".gz", ".zst")
+_TEXT_ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".yaml", ".yml", ".gz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -558,11 +560,15 @@ class LogPreview:
 
 @dataclass
 class Log:
-    """A log that is being read. Readers report here what they meet beside the records they yield."""
+    """A log that is being read. Readers report here what they meet beside the records they yield.
+
+    `description` is that of the task whose records are read now, `tasks` the names of all that were met.
+    """
 
     path: Path
     options: ImportOptions = field(default_factory=ImportOptions)
     description: LogDescription = field(default_factory=LogDescription)
+    tasks: list[str] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     seen: int = 0
     broken: int = 0
@@ -585,9 +591,14 @@ class Log:
         """Return an error of the log as a whole."""
         return DataError(code, message, where=Place(file=str(self.path)), hint=hint)
 
-    def name_task(self, names: Sequence[str], many: str) -> None:
-        """Call the task by the only name, or by how many there are."""
-        self.description.task = names[0] if len(names) == 1 else f"{len(names)} {many}"
+    def begin_task(self, name: str) -> bool:
+        """Go over to a task of the log, whose records come next; return whether it is wanted."""
+        self.tasks.append(name)
+        if self.options.task not in {None, name}:
+            return False
+        model, last_wins = self.description.model, self.description.last_wins
+        self.description = LogDescription(name, model, last_wins=last_wins)
+        return True
 
     def name_model(self, models: Collection[str], holds: str, hint: str) -> None:
         """Take the only model of a log, if it names one; E201 for several."""
@@ -737,6 +748,11 @@ class LookupTable:
         """Return the value of a name; None when there is none."""
         found = self._base.execute("SELECT content FROM lookup WHERE name = ?", (_escape(name),)).fetchone()
         return None if found is None else json.loads(found[0])
+
+    def values(self) -> Iterator[Any]:
+        """Yield all values."""
+        for (content,) in self._base.execute("SELECT content FROM lookup"):
+            yield json.loads(content)
 
 
 def _escape(name: str) -> str:

@@ -55,16 +55,16 @@ class EvalscopeReader(KnownReader):
                 message = f"`{log.path}` holds no `predictions` and no `reviews` of evalscope"
                 raise log.make_error("E201", message)
             sets = {alone.stem: {"reviews": alone}}
-        log.name_task(list(sets), "sets of evalscope")
         for name, files in sorted(sets.items()):
-            yield from _read_set(log, name, files, category=None if len(sets) == 1 else name)
+            if log.begin_task(name):
+                yield from _read_set(log, name, files)
 
 
-def _read_set(log: Log, name: str, files: dict[str, LogFile], *, category: str | None) -> Iterator[Record]:
+def _read_set(log: Log, name: str, files: dict[str, LogFile]) -> Iterator[Record]:
     """Yield the records of one set; with both files, reviews wait on disk until their predictions come."""
     if len(files) == 1:
         for file in files.values():
-            yield from log.convert(file, log.rows(file), lambda row: _read_review(log, row, row, category))
+            yield from log.convert(file, log.rows(file), lambda row: _read_review(log, row, row))
         return
     used = 0
     with LookupTable() as kept:
@@ -74,7 +74,7 @@ def _read_set(log: Log, name: str, files: dict[str, LogFile], *, category: str |
             return []
 
         def join(row: Json) -> Record:
-            return _read_review(log, Json(kept.get(_require_index(row))), row, category)
+            return _read_review(log, Json(kept.get(_require_index(row))), row)
 
         list(log.convert(files["reviews"], log.rows(files["reviews"]), keep))
         for record in log.convert(files["predictions"], log.rows(files["predictions"]), join):
@@ -91,7 +91,7 @@ def _require_index(row: Json) -> str:
     return index
 
 
-def _read_review(log: Log, review: Json, prediction: Json, category: str | None) -> Record:
+def _read_review(log: Log, review: Json, prediction: Json) -> Record:
     """Return the record of a review and a prediction, which may be one and the same."""
     index, score, told = _require_index(prediction), review.at("sample_score"), log.description
     told.model = told.model or prediction.text("model")
@@ -113,13 +113,11 @@ def _read_review(log: Log, review: Json, prediction: Json, category: str | None)
             value = Json(values).number(str(name))
     read = score.text("score", "extracted_prediction")
     group = score.text("group_id")
-    name = index if group is None else group
     return Record(
-        name if category is None else f"{category}/{name}",
+        index if group is None else group,
         replace(
             question,
             truth=ask.find_truth(review.get("target"), choices, question.options),
-            category=category,
             original=score.object("sample_metadata") or prediction.object("metadata"),
         ),
         replace(_read_output(review, prediction), prompt=messages or None),
@@ -191,10 +189,10 @@ class OpenCompassReader(KnownReader):
             predictions = {files[0].stem: files[:1]}
         if not predictions:
             raise log.make_error("E201", f"`{log.path}` holds no folder `predictions` of OpenCompass")
-        log.name_task(list(predictions), "datasets of OpenCompass")
-        log.description.score = "correct" if results else None
         for name, parts in predictions.items():
-            category = None if len(predictions) == 1 else name
+            if not log.begin_task(name):
+                continue
+            log.description.score = "correct" if results else None
             with LookupTable() as verdicts:
                 for part, file in enumerate(results.get(name, ())):
                     for row in log.values(file, "details"):
@@ -206,9 +204,8 @@ class OpenCompassReader(KnownReader):
 
                     def read(row: Json, part: int = part, offset: int = offset) -> Record:
                         number = int(row.key) + offset if row.key.isascii() and row.key.isdigit() else row.key
-                        sample_id = str(number) if category is None else f"{category}/{number}"  # noqa: B023 - used at once
                         detail = Json(verdicts.get(f"{part}/{row.key}"))
-                        return _read_prediction(row, sample_id, category, detail)  # noqa: B023 - same
+                        return _read_prediction(row, str(number), detail)
 
                     yield from log.convert(file, log.elements(file), read)
                     offset += log.seen - before
@@ -230,7 +227,7 @@ def _join_splits(files: dict[str, LogFile]) -> dict[str, list[LogFile]]:
     return dict(sorted((joined | {name: [file] for name, file in alone.items()}).items()))
 
 
-def _read_prediction(row: Json, name: str, category: str | None, detail: Json) -> Record:
+def _read_prediction(row: Json, name: str, detail: Json) -> Record:
     """Return the record of a question; `detail` is what the results say of it."""
     cells = row.object()
     if "prediction" not in cells:
@@ -257,7 +254,7 @@ def _read_prediction(row: Json, name: str, category: str | None, detail: Json) -
     text = ask.write_cell(read)
     return Record(
         name,
-        replace(shown, choices=choices, options=options, truth=label, category=category),
+        replace(shown, choices=choices, options=options, truth=label),
         Completion(said.text, said.status, messages),
         Verdict(value, ask.find_label(text, choices, options) or text),
     )

@@ -14,9 +14,10 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count, groupby
 from pathlib import Path
 from typing import Literal
 
@@ -69,27 +70,63 @@ _ENDINGS = (".gz", ".zst", ".eval", ".jsonl", ".ndjson", ".json", ".zip", ".csv"
 
 
 @dataclass(frozen=True)
-class Imported:
-    """An imported log: where it lay and lies now, what it says of itself, and what became of its records.
+class ImportedTask:
+    """A task of an imported log: its key in the project, what the log says of it, and what it holds.
 
     `samples` were asked `num_trials` times each. `statuses` counts completions by status, `judged` those that
-    the tool judged, and `their_mean` is the mean of its verdicts. `broken` lines or members are left out.
+    the tool judged, and `their_mean` is the mean of its verdicts. `scorers` are those of the task file.
     """
 
-    path: Path
-    folder: Path
-    kind: str
-    title: str
+    key: str
     description: LogDescription
     samples: int
     num_trials: int
     statuses: dict[str, int]
     judged: int
     their_mean: float | None
+    has_questions: bool
+    scorers: str = field(repr=False)
+
+    def describe(self) -> dict[str, object]:
+        """Return the task as plain values."""
+        told = self.description
+        return {
+            "task": told.task,
+            "model": told.model,
+            "samples": self.samples,
+            "num_trials": self.num_trials,
+            "completions": self.statuses,
+            "theirs": {
+                "score": told.score,
+                "judged": self.judged,
+                "mean": self.their_mean,
+                "reported": told.reported,
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An imported log: where it lay and lies now, its tasks, and how many broken lines it had."""
+
+    path: Path
+    folder: Path
+    kind: str
+    title: str
+    tasks: tuple[ImportedTask, ...]
     broken: int
     notices: tuple[Notice, ...] = ()
-    has_questions: bool = True
     broken_places: tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """How many samples all tasks have."""
+        return sum(one.samples for one in self.tasks)
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether the log says what was asked; a run needs that."""
+        return all(one.has_questions for one in self.tasks)
 
 
 def import_log(  # noqa: PLR0913 - each is an option of the command
@@ -97,16 +134,20 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     path: str | Path,
     *,
     out: str | Path | None = None,
+    task: str | None = None,
     score: str | None = None,
     dataset: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
+    single_answers: bool = False,
     allow_failed: int | str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Imported:
     """Import a log into a new folder (default `imported/<name>`) and return what it holds.
 
-    `kind` is one of `READERS`, or `auto`; `score`, `dataset` and `columns` are those of `ImportOptions`. More
-    broken lines than `allow_failed` (a number, or a share such as `"2%"`) are an error; nothing is written.
+    `kind` is one of `READERS`, or `auto`; `task`, `score`, `dataset` and `columns` are those of
+    `ImportOptions`. Questions with several right letters are an error, or left out with `single_answers`.
+    More broken lines than `allow_failed` (a number, or a share such as `"2%"`) are an error; nothing is
+    written then.
     """
     source = Path(path)
     if not source.exists():
@@ -116,55 +157,127 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
         hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
         raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
     reader = READERS[detect_kind(source) if kind == AUTO else kind]()
-    log = Log(source, ImportOptions(score, None if dataset is None else Path(dataset), columns or {}))
+    log = Log(source, ImportOptions(score, None if dataset is None else Path(dataset), task, columns or {}))
     name = source.resolve().name
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
     folder = Path(out) if out is not None else Path("imported") / (name or "log")
-    with (
-        _write_whole(folder) as temporary,
-        tempfile.TemporaryDirectory(prefix=".lines-", dir=temporary) as stage,
-        closing(RecordStore(Path(stage))) as store,
-    ):
-        with without_collecting():
-            for number, record in enumerate(reader.read(log), 1):
-                if not store.add(record):
-                    where = Place(file=str(log.path), sample=record.sample_id)
-                    log.mark_broken(f"a text of sample `{record.sample_id}` is too long for a table", where)
-                if progress is not None and number % _REPORT_EVERY == 0:
-                    progress("read", number, 0)
-        store.flush()
-        counts = store.counts
-        read = max(counts["asks"], counts["says"]) + log.broken
-        limit = Options(allow_failed=allow_failed).failed_limit(max(log.seen, read))
+    with _write_whole(folder) as temporary:
+        parts: list[tuple[Path, ImportedTask]] = []
+        keys: set[str] = set()
+        several, read = _SeveralRight(log, is_allowed=single_answers), 0
+        records = several.leave_out(reader.read(log))
+        # A reader goes over to another task by another description.
+        for number, (_, group) in enumerate(groupby(records, lambda _: id(log.description))):
+            part, told = temporary / f"part-{number}", log.description
+            part.mkdir()
+            with (
+                tempfile.TemporaryDirectory(prefix=".lines-", dir=temporary) as stage,
+                closing(RecordStore(Path(stage))) as store,
+            ):
+                read = _fill(store, group, log, read, progress)
+                if store.counts["says"]:
+                    parts.append((part, _write_part(part, log, store, told, keys)))
+        limit = Options(allow_failed=allow_failed).failed_limit(max(log.seen, read + log.broken))
         if log.broken > limit:
             log.errors.raise_any()
-        if not counts["says"]:
+        several.refuse()
+        if task is not None and task not in log.tasks:
+            there = f"tasks: {listing(log.tasks)}" if log.tasks else "leave `--task` out: it has only one"
+            raise log.make_error("E206", f"the log has no task `{task}`", suggest(task, log.tasks) or there)
+        if not parts:
             raise log.make_error(
                 "E210", "nothing of the log can be used" if log.broken else "the log has no completions"
             )
-        samples, num_trials, missing = store.write_tables(
-            temporary, file=str(source), last_wins=log.description.last_wins
-        )
-        _add_notices(log, store, samples, missing)
+        if log.broken:
+            log.notice(f"{log.broken} broken lines or members are left out")
         found = Imported(
             path=log.path,
             folder=folder,
             kind=reader.kind,
             title=reader.title,
-            description=log.description,
-            samples=samples,
-            num_trials=num_trials,
-            statuses=dict(sorted(store.statuses.items())),
-            judged=counts["their_score"],
-            their_mean=store.right / counts["their_score"] if counts["their_score"] else None,
+            tasks=tuple(one for _, one in parts),
             broken=log.broken,
             notices=tuple(log.notices),
-            has_questions=bool(counts["asks"]),
             broken_places=tuple(str(one.where) for one in log.errors.errors),
         )
-        _write_project(temporary, found, store, reader)
+        _write_project(temporary, found, [part for part, _ in parts], reader)
     return found
+
+
+def _fill(
+    store: RecordStore,
+    records: Iterable[Record],
+    log: Log,
+    read: int,
+    progress: Callable[[str, int, int], None] | None,
+) -> int:
+    """Put the records of a task into a store; return how many were read, with `read` before them."""
+    with without_collecting():
+        for number, record in enumerate(records, read + 1):
+            if not store.add(record):
+                where = Place(file=str(log.path), sample=record.sample_id)
+                log.mark_broken(f"a text of sample `{record.sample_id}` is too long for a table", where)
+            if progress is not None and number % _REPORT_EVERY == 0:
+                progress("read", number, 0)
+    store.flush()
+    return read + max(store.counts["asks"], store.counts["says"])
+
+
+def _write_part(
+    folder: Path, log: Log, store: RecordStore, told: LogDescription, keys: set[str]
+) -> ImportedTask:
+    """Write the tables of a task, and return what it holds; its key is a new one."""
+    counts = store.counts
+    samples, num_trials, missing = store.write_tables(folder, file=str(log.path), last_wins=told.last_wins)
+    _add_notices(log, store, told, samples, missing)
+    first = _make_key(told.task or "imported")
+    others = (f"{first}-{place}" for place in count(2))
+    key = first if first not in keys else next(one for one in others if one not in keys)
+    keys.add(key)
+    return ImportedTask(
+        key=key,
+        description=told,
+        samples=samples,
+        num_trials=num_trials,
+        statuses=dict(sorted(store.statuses.items())),
+        judged=counts["their_score"],
+        their_mean=store.right / counts["their_score"] if counts["their_score"] else None,
+        has_questions=bool(counts["asks"]),
+        scorers=_describe_scorers(store),
+    )
+
+
+class _SeveralRight:
+    """Questions with several right letters, which are outside of what is scored here."""
+
+    def __init__(self, log: Log, *, is_allowed: bool) -> None:
+        self._log, self._is_allowed = log, is_allowed
+        self._count = self._all = 0
+        self._first: str | None = None
+
+    def leave_out(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield the records of questions with one right letter."""
+        for record in records:
+            asked, self._all = record.question, self._all + 1
+            labels = [] if asked is None else (asked.truth or "").split(",")
+            if asked is None or len(labels) == 1 or not set(labels) <= set(asked.choices or ()):
+                yield record
+            else:
+                self._count += 1
+                self._first = self._first or record.sample_id
+
+    def refuse(self) -> None:
+        """Tell how many were left out; DataError E203 when that was not asked for, or nothing is left."""
+        if not self._count:
+            return
+        message = f"{self._count} of {self._all} questions have several right letters, and one is scored here"
+        if self._is_allowed and self._count < self._all:
+            self._log.notice(f"{self._count} questions with several right letters are left out")
+            return
+        hint = "`--single-answers` imports the other questions alone" if self._count < self._all else None
+        where = Place(file=str(self._log.path), sample=self._first)
+        raise DataError("E215", message, where=where, hint=hint)
 
 
 def detect_kind(path: str | Path) -> str:
@@ -200,46 +313,41 @@ def _write_whole(folder: Path) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _add_notices(log: Log, store: RecordStore, samples: int, missing: int) -> None:
-    """Add what a reader cannot know: it needs all records."""
-    if log.broken:
-        log.notice(f"{log.broken} broken lines or members are left out")
+def _add_notices(log: Log, store: RecordStore, told: LogDescription, samples: int, missing: int) -> None:
+    """Add what a reader cannot know: it needs all records of a task."""
+    of = f"task `{told.task}`: " if len(log.tasks) > 1 else ""
     if missing:
         hint = "they are in the completions with the status ERROR: a run of them is incomplete"
-        log.notice(f"{missing} completions are not in the log", hint)
-    expected = log.description.expected
-    if expected is not None and expected > samples:
-        log.notice(f"the log has {samples} of {expected} samples")
+        log.notice(f"{of}{missing} completions are not in the log", hint)
+    if told.expected is not None and told.expected > samples:
+        log.notice(f"{of}the log has {samples} of {told.expected} samples")
     asked, labelled = store.counts["asks"], store.counts["choices"]
     if 0 < labelled < asked:
-        message = f"{asked - labelled} of {asked} questions have no choices"
+        message = f"{of}{asked - labelled} of {asked} questions have no choices"
         log.notice(message, "they cannot be scored as they are")
     if asked and not labelled:
         guessed = store.guess_choices()
-        told = (
-            f"taken to be {listing(guessed)}, by the truths" if guessed else "replies are compared as texts"
+        by_truths = f"taken to be {listing(guessed or ())}, by the truths"
+        log.notice(
+            f"{of}the log lists no choices: {by_truths if guessed else 'replies are compared as texts'}"
         )
-        log.notice(f"the log lists no choices: {told}")
 
 
 def describe_import(found: Imported) -> dict[str, object]:
     """Return an import as plain values, as `import.json` and `--json` have it."""
+    statuses: Counter[str] = Counter()
+    for one in found.tasks:
+        statuses.update(one.statuses)
+    only = found.tasks[0].describe() if len(found.tasks) == 1 else {}
     return {
         "log": str(found.path),
         "folder": str(found.folder),
         "kind": found.kind,
         "tool": found.title,
-        "task": found.description.task,
-        "model": found.description.model,
+        **only,
         "samples": found.samples,
-        "num_trials": found.num_trials,
-        "completions": found.statuses,
-        "theirs": {
-            "score": found.description.score,
-            "judged": found.judged,
-            "mean": found.their_mean,
-            "reported": found.description.reported,
-        },
+        "completions": dict(sorted(statuses.items())),
+        "tasks": [one.describe() for one in found.tasks],
         "left_out": found.broken,
         "left_out_places": list(found.broken_places),
         "notices": [str(one) for one in found.notices],
@@ -259,6 +367,7 @@ _QUESTION_COLUMNS: dict[str, pl.DataType] = {
     "choices": _TEXTS,
     "answer": _TEXT,
     "category": _TEXT,
+    "passage": _TEXT,
     "original": _TEXT,
 }
 #: The columns of `completions.parquet`, after `sample_id` and `trial`.
@@ -346,6 +455,7 @@ class RecordStore:
                 None if question.choices is None else list(question.choices),
                 question.truth,
                 question.category,
+                question.passage,
                 _write_json(question.original) if question.original else None,
             )
         if said is None:
@@ -552,35 +662,104 @@ _EXTRACTION = """\
 """
 
 
-def _write_project(folder: Path, found: Imported, store: RecordStore, reader: LogReader) -> None:
-    """Write `import.json` and, where there are questions, the task and the run file.
+def _write_project(folder: Path, found: Imported, parts: Sequence[Path], reader: LogReader) -> None:
+    """Write `import.json` and, where there are questions, a task file for each task and the run file.
 
-    The task is that which an evidence log states, with the rows as it names their columns, or one that fits.
+    The tables of the only task lie beside them, those of several in folders with the keys of the tasks.
     """
     text = json.dumps(describe_import(found), ensure_ascii=False, indent=2, allow_nan=False)
     (folder / "import.json").write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")
+    is_only, stated = len(parts) == 1, set[str]()
+    models, datasets, tasks, specifications = "", "", "", ""
+    for part, one in zip(parts, found.tasks, strict=True):
+        place, told = folder if is_only else folder / one.key, one.description
+        if is_only:
+            for file in part.iterdir():
+                file.replace(folder / file.name)
+            part.rmdir()
+        else:
+            part.replace(place)
+        if not found.has_questions:
+            continue
+        at, dataset_key = ("", DATASET_KEY) if is_only else (f"{one.key}/", one.key)
+        task_key, dataset = _write_task(place, found, one, reader, dataset_key)
+        if told.model and told.model not in stated:
+            stated.add(told.model)
+            models += f"""\
+  - key: {_make_key(told.model)}
+    display_name: {_quote_plain(told.model)}
+    config:
+      connection_type: placeholder
+"""
+        datasets += f"""\
+  - key: {dataset_key}
+    display_name: {_quote_plain(told.task or "Imported questions")}
+    source:
+      type: local
+      file_path: {at}{dataset}
+"""
+        tasks += f"  - $ref: {at}task.yaml\n"
+        specifications += f"    - task_key: {task_key}\n      completions: {at}{COMPLETIONS}\n"
+        specifications += f"      model_key: {_make_key(told.model)}\n" if told.model else ""
     if not found.has_questions:
         return
-    told = found.description
-    name = told.task or "imported"
-    source = _make_plain(f"{found.title} `{told.task or found.folder.name}`")
-    key = task_key = _make_key(name)
-    dataset = DATASET
+    first = found.tasks[0].description
+    key = found.tasks[0].key if is_only else _make_key(found.folder.name)
+    name = first.task or found.folder.name if is_only else f"{len(parts)} tasks of {found.folder.name}"
+    source = _make_plain(f"{found.title} `{name}`")
+    title = ", ".join(part for part in (first.task if is_only else name, *sorted(stated)) if part) or key
+    _write_yaml(
+        folder,
+        "run",
+        f"""\
+# {source}: what was asked, what was said, and how it is scored. No model is asked.
+{f"models:{chr(10)}{models}{chr(10)}" if models else ""}datasets:
+{datasets}
+tasks:
+{tasks}
+evaluation:
+  key: {key}
+  display_name: {_quote_plain(title)}
+  description: {_quote_plain(f"Imported from {source}.")}
+  task_specifications:
+{specifications}""",
+    )
+
+
+def _write_yaml(folder: Path, kind: Literal["task", "run"], text: str) -> None:
+    """Write a file with the JSON Schema by which editors know its fields."""
+    (folder / _SCHEMAS).mkdir(exist_ok=True)
+    head = f"# yaml-language-server: $schema={_SCHEMAS}/{kind}.json\n"
+    (folder / f"{kind}.yaml").write_text(head + text, encoding="utf-8")
+    (folder / _SCHEMAS / f"{kind}.json").write_text(write_schema(kind), encoding="utf-8")
+
+
+def _write_task(
+    folder: Path, found: Imported, one: ImportedTask, reader: LogReader, dataset_key: str
+) -> tuple[str, str]:
+    """Write the task file; return its key, and the file of its dataset.
+
+    The task is that which an evidence log states, with the rows as it names their columns, or one that fits.
+    """
+    name = one.description.task or "imported"
     if isinstance(reader, EvidenceReader) and reader.definition is not None:
-        if _KEY.fullmatch(reader.task_key):
-            task_key = reader.task_key
+        key = reader.task_key if _KEY.fullmatch(reader.task_key) else one.key
         description = {"description": f"Imported from the evidence log of {_make_plain(name)}."}
-        fields = {"key": task_key, "display_name": _make_plain(name), **reader.task_fields}
+        fields = {"key": key, "display_name": _make_plain(name), **reader.task_fields}
         fields |= {} if "description" in fields else description
         task = "# The task of the evidence log, as it states it. The replies are recorded.\n"
         task += "".join(f"{line}\n" for line in write_yaml({**fields, "definition": reader.definition}))
-        dataset = _ROWS
+        _write_yaml(folder, "task", task)
         _write_rows(folder)
-    else:
-        trials = f"  trials:\n    num_trials: {found.num_trials}\n" if found.num_trials > 1 else ""
-        task = f"""\
+        return key, _ROWS
+    source = _make_plain(f"{found.title} `{one.description.task or found.folder.name}`")
+    trials = f"  trials:\n    num_trials: {one.num_trials}\n" if one.num_trials > 1 else ""
+    _write_yaml(
+        folder,
+        "task",
+        f"""\
 # What the replies of {source} are scored with. Change it as you like; the replies stay.
-key: {key}
+key: {one.key}
 display_name: {_quote_plain(name)}
 description: {_quote_plain(f"Imported from {source}.")}
 tasks: [chat_completion]
@@ -588,47 +767,11 @@ tasks: [chat_completion]
 definition:
   type: benchmark_task
   dataset:
-    key: {DATASET_KEY}
+    key: {dataset_key}
 {trials}  scorers:
-{_describe_scorers(store)}"""
-    title = ", ".join(part for part in (told.task, told.model) if part) or key
-    model = model_key = ""
-    if told.model:
-        model_key = f"      model_key: {_make_key(told.model)}\n"
-        model = f"""\
-models:
-  - key: {_make_key(told.model)}
-    display_name: {_quote_plain(told.model)}
-    config:
-      connection_type: placeholder
-
-"""
-    run = f"""\
-# {source}: what was asked, what was said, and the task that scores it. No model is asked.
-{model}datasets:
-  - key: {DATASET_KEY}
-    display_name: {_quote_plain(told.task or "Imported questions")}
-    source:
-      type: local
-      file_path: {dataset}
-
-tasks:
-  - $ref: task.yaml
-
-evaluation:
-  key: {key}
-  display_name: {_quote_plain(title)}
-  description: {_quote_plain(f"Imported from {source}.")}
-  task_specifications:
-    - task_key: {task_key}
-      completions: {COMPLETIONS}
-{model_key}"""
-    (folder / _SCHEMAS).mkdir()
-    pages: dict[Literal["task", "run"], str] = {"task": task, "run": run}
-    for kind, text in pages.items():
-        head = f"# yaml-language-server: $schema={_SCHEMAS}/{kind}.json\n"  # by which editors know the fields
-        (folder / f"{kind}.yaml").write_text(head + text, encoding="utf-8")
-        (folder / _SCHEMAS / f"{kind}.json").write_text(write_schema(kind), encoding="utf-8")
+{one.scorers}""",
+    )
+    return one.key, DATASET
 
 
 def _describe_scorers(store: RecordStore) -> str:

@@ -1,25 +1,36 @@
-"""promptfoo: the JSON of `promptfoo eval -o`, or its JSON Lines.
+"""promptfoo: what `promptfoo eval -o` writes: JSON, JSON Lines, YAML or CSV.
 
 A row is one test with one prompt and one provider. Of several prompts or providers one is taken. The truth is
-one of the test's variables, or what an assertion expects.
+one of the variables of the test, or what an assertion expects. Repeats of a test are trials.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import PurePosixPath
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from answerkey.datasets import questions as ask
 from answerkey.errors import AnswerkeyError, listing
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
+    MOST_BYTES,
     DamagedError,
     Json,
     KnownReader,
     Log,
     LogFile,
+    LogPreview,
+    LookupTable,
     Record,
+    Row,
     Verdict,
     parse_json,
 )
@@ -32,64 +43,142 @@ _ASSERTIONS = ("equals", "is", "contains", "icontains", "starts-with", "regex")
 _CHOSEN = ("provider", "prompt")
 _ERROR = 2
 _LONGEST_HEAD = 2**20
+_YAML = (".yaml", ".yml")
+_ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".gz", ".zst", *_YAML)
+#: The columns of a CSV file: what one provider said to one prompt, then how it was graded.
+_SAID, _GRADES = re.compile(r"\[(?P<provider>[^\]]+)\] (?P<prompt>.*)", re.DOTALL), ("Status", "Score")
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The rows that are taken: those of one provider with one prompt, the first of those that are wanted.
+
+    Each test was asked `repeats` times.
+    """
+
+    name: tuple[str, str]
+    others: tuple[str, ...] = ()
+    repeats: int = 1
 
 
 class PromptfooReader(KnownReader):
-    """Reads the results of a promptfoo evaluation: one prompt with one provider.
-
-    The first row decides which, unless it is said.
-    """
+    """Reads the results of a promptfoo evaluation: one prompt with one provider."""
 
     kind = "promptfoo"
     title = "promptfoo results"
     row_keys = ({"promptIdx", "testIdx", "provider"},)
     head_keys = ({"evalId", "results"}, {"promptIdx", "testCase"})
 
+    @classmethod
+    def recognises(cls, preview: LogPreview) -> bool:
+        """Return whether it is JSON or YAML that begins like results, or CSV with its columns."""
+        if preview.path.suffix == ".csv":
+            names = next(csv.reader(io.StringIO(preview.head, newline="")), [])
+            return {*_GRADES} <= set(names) and any(map(_SAID.fullmatch, names))
+        is_yaml = preview.path.suffix in _YAML
+        return (is_yaml and preview.head.startswith("evalId:")) or super().recognises(preview)
+
     def read(self, log: Log) -> Iterator[Record]:
-        """Yield a record for each test."""
+        """Yield a record for each test and repeat."""
         told, options = log.description, log.options
         told.task = log.path.name.partition(".")[0]
         told.score = options.score or "success"
-        wanted = [options.columns.get(name) for name in _CHOSEN]
-        columns = {role: one for role, one in options.columns.items() if role not in _CHOSEN}
-        chosen: tuple[str, str] | None = None
-        others: dict[tuple[str, str], None] = {}
+        files = [file for file in log.files() if PurePosixPath(file.name).name.endswith(_ENDINGS)]
+        chosen = _choose_rows(log, files)
+        told.model = chosen.name[0] or None
+        columns = tuple((role, one) for role, one in options.columns.items() if role not in _CHOSEN)
+        names: dict[str, None] = {}
+        unknown = 0
 
         def read_row(row: Json) -> list[Record]:
-            nonlocal chosen
-            number = row.count("testIdx")
-            if number is None:
-                raise DamagedError("the row has no `testIdx`")
-            provider = row.text("provider", "label") or row.text("provider", "id") or row.text("provider")
-            label = row.text("prompt", "label") or row.text("promptId") or row.text("promptIdx")
-            name = (provider or "", label or "")
-            if chosen is None and all(one in {None, own} for one, own in zip(wanted, name, strict=True)):
-                chosen = name
-                told.model = name[0] or None
-            if name != chosen:
-                others[name] = None
+            nonlocal unknown
+            number, name = _name_row(row)
+            if name != chosen.name:
                 return []
             messages = prompts.parse_chat(row.text("prompt", "raw"))
+            cells, question = _read_question(row, messages, columns)
+            names.update(dict.fromkeys(cells))
+            unknown += question.truth is None
             said = _read_reply(row, messages)
-            verdict = _read_verdict(row, said, options.score)
-            return [Record(str(number), _read_question(row, messages, columns), said, verdict)]
+            sample, trial = divmod(number, chosen.repeats)
+            return [Record(str(sample), question, said, _read_verdict(row, said, options.score), trial)]
 
-        for file in log.files():
-            if PurePosixPath(file.name).name.endswith((".json", ".jsonl", ".ndjson", ".gz", ".zst")):
-                yield from log.convert(file, _iterate_rows(log, file), read_row)
-        names = [f"{provider} with prompt {prompt}" for provider, prompt in others]
-        if chosen is None and others:
-            message = "no row is of the provider and the prompt that are wanted"
-            raise log.make_error("E206", message, f"there are: {listing(names)}")
-        if chosen is not None and others:
-            taken = f"{chosen[0]} with prompt {chosen[1]}"
+        for file in files:
+            yield from log.convert(file, _iterate_rows(log, file), read_row)
+        if unknown:
+            message = f"{unknown} tests state no truth: no variable is known for it, and no assertion has one"
+            raise log.make_error("E206", message, f"`--column answer=NAME`; variables: {listing(names)}")
+        if chosen.others:
             hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
-            log.notice(f"the rows of {taken} are taken; others: {listing(names)}", hint)
+            taken = " with prompt ".join(chosen.name)
+            log.notice(f"the rows of {taken} are taken; others: {listing(chosen.others)}", hint)
+
+
+def _name_row(row: Json) -> tuple[int, tuple[str, str]]:
+    """Return the number of a row's test, and its provider and prompt."""
+    number = row.count("testIdx")
+    if number is None:
+        raise DamagedError("the row has no `testIdx`")
+    provider = row.text("provider", "label") or row.text("provider", "id") or row.text("provider")
+    label = row.text("prompt", "label") or row.text("promptId") or row.text("promptIdx")
+    return number, (provider or "", label or "")
+
+
+def _choose_rows(log: Log, files: list[LogFile]) -> _Chosen:
+    """Return which rows are taken, in the order of the evaluation: rows come in that of arrival.
+
+    Repeats of a test have the same variables and assertions, and follow each other.
+    """
+    wanted = [log.options.columns.get(name) for name in _CHOSEN]
+    places: dict[tuple[str, str], int] = {}
+    first = Log(log.path, log.options)  # what is broken is told when the rows are read
+    repeats = 1
+    with LookupTable() as tests:
+        for file in files:
+            for row in _iterate_rows(first, file):
+                try:
+                    number, name = _name_row(row)
+                except DamagedError:
+                    continue
+                place = row.count("promptIdx") or 0
+                places[name] = min(place, places.get(name, place))
+                asked = repr((name, row.object("vars"), row.get("testCase", "assert")))
+                content = blake2b(asked.encode(errors="replace"), digest_size=16).hexdigest()
+                known = tests.get(content) or (number, number)
+                low, high = min(*known, number), max(*known, number)
+                tests.put(content, (low, high))
+                repeats = max(repeats, high - low + 1)
+        if repeats > 1 and any(low // repeats != high // repeats for low, high in tests.values()):
+            repeats = 1  # the same test twice, in different places
+    fitting = [
+        name
+        for name in sorted(places, key=places.__getitem__)
+        if all(one in {None, own} for one, own in zip(wanted, name, strict=True))
+    ]
+    names = [" with prompt ".join(name) for name in places if name not in fitting[:1]]
+    if places and not fitting:
+        message = "no row is of the provider and the prompt that are wanted"
+        raise log.make_error("E206", message, f"there are: {listing(names)}")
+    return _Chosen(fitting[0] if fitting else ("", ""), tuple(names), repeats)
 
 
 def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
     """Yield the rows of a file: lines, if its name or the first one says so, or a list in an object."""
-    is_lines = not {".jsonl", ".ndjson"}.isdisjoint(PurePosixPath(file.name).suffixes)
+    endings = PurePosixPath(file.name).suffixes
+    if ".csv" in endings:
+        yield from _iterate_csv(log, file)
+        return
+    if not {*_YAML}.isdisjoint(endings):
+        with log.guard(file), file.open() as stream:
+            try:
+                found = Json(YAML(typ="safe").load(stream.read(MOST_BYTES)))
+            except (YAMLError, RecursionError, ValueError) as error:
+                raise DamagedError(f"not valid YAML: {error}") from None
+            for one in found.list("results", "results"):
+                log.seen += 1
+                yield one
+        return
+    is_lines = not {".jsonl", ".ndjson"}.isdisjoint(endings)
     if not is_lines:
         try:
             with file.open() as stream:
@@ -106,24 +195,49 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
         yield from log.elements(file, "results")
 
 
-def _read_question(row: Json, messages: prompts.Messages | None, columns: Mapping[str, str]) -> ask.Question:
-    shown = ask.find_shown(prompts.find_question(messages))
+def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
+    """Yield the cells of a CSV file as rows of JSON have them: one for each test, prompt and provider."""
+    with log.guard(file), file.open() as raw:
+        lines = csv.reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""), strict=True)
+        try:
+            names = next(lines, [])
+            said = [(place, match) for place, name in enumerate(names) if (match := _SAID.fullmatch(name))]
+            variables = names[: said[0][0] if said else 0]
+            for number, cells in enumerate(lines):
+                values = dict(zip(variables, cells, strict=False))
+                values.pop("Description", None)
+                for index, (place, match) in enumerate(said):
+                    log.seen += 1
+                    graded = dict(zip(names[place + 1 :], cells[place + 1 :], strict=False))
+                    is_error = graded.get("Status") == "ERROR"
+                    row: Row = {
+                        "testIdx": number,
+                        "promptIdx": index,
+                        "provider": match["provider"],
+                        "prompt": {"label": match["prompt"]},
+                        "vars": values,
+                        "response": {"output": None if is_error else cells[place]},
+                        "error": cells[place] if is_error else None,
+                        "success": graded.get("Status") == "PASS",
+                    }
+                    yield Json(row, lines.line_num)
+        except (csv.Error, IndexError) as error:
+            raise DamagedError(f"line {lines.line_num}: {error}") from None
+
+
+def _read_question(
+    row: Json, messages: prompts.Messages | None, columns: tuple[tuple[str, str], ...]
+) -> tuple[Mapping[str, object], ask.Question]:
+    """Return the variables of a test, and what it asks."""
     cells = row.object("vars") or row.object("testCase", "vars")
-    chosen = tuple((role, column) for role, column in columns.items() if column in cells)
-    found = ask.find_columns(tuple(cells), chosen=chosen).read_question(cells)
-    choices, options, truth = found.choices, found.options, found.truth
-    if choices is None and shown.choices is not None:
-        choices, options = shown.choices, shown.options
-    if truth is None:  # what the strictest assertion with a value expects
-        stated = {one.text("type"): one.text("value") for one in row.list("testCase", "assert")}
-        truth = next((text for name in _ASSERTIONS if (text := stated.get(name)) is not None), None)
-    return replace(
-        found,
-        question=found.question or shown.question,
-        choices=choices,
-        options=options,
-        truth=ask.find_label(truth, choices, options) or truth,
-    )
+    chosen = tuple((role, column) for role, column in columns if column in cells)
+    # What the strictest assertion with a value expects, where no variable is the truth.
+    stated = {one.text("type"): one.text("value") for one in row.list("testCase", "assert")}
+    expected = next((text for name in _ASSERTIONS if (text := stated.get(name)) is not None), None)
+    found = ask.read_asked(cells, prompts.find_question(messages), chosen=chosen)
+    if found.truth is None and expected is not None:
+        found = replace(found, truth=ask.find_truth(expected, found.choices, found.options))
+    return cells, found
 
 
 def _read_verdict(row: Json, said: Completion, score: str | None) -> Verdict:

@@ -16,9 +16,10 @@ from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
-from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, suggest
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
+    MOST_BYTES,
     DamagedError,
     Json,
     KnownReader,
@@ -28,6 +29,8 @@ from answerkey.importers.logs import (
     LogPreview,
     Record,
     Verdict,
+    iterate_files,
+    parse_json,
 )
 from answerkey.models import responses
 from answerkey.types import Completion, CompletionStatus
@@ -282,21 +285,39 @@ class EveryEvalEverReader(KnownReader):
     def recognises(cls, preview: LogPreview) -> bool:
         """Return whether the first line has what every row must have, or its files the usual names."""
         is_named = any(name.endswith("_samples.jsonl") for name in preview.names)
+        is_named = is_named or preview.path.suffix == ".json"
         is_named = is_named and preview.mentions("schema_version", "evaluation_id")
         return is_named or super().recognises(preview)
 
     def read(self, log: Log) -> Iterator[Record]:
-        """Yield a record for each reply."""
-        told = log.description
-        told.score = "evaluation.is_correct"
+        """Yield a record for each reply; a file is a task."""
+        files = list(log.files(*_LINES))
+        if log.path.suffix == ".json":  # the numbers: their samples lie beside them
+            samples = log.path.with_name(f"{log.path.stem}_samples.jsonl")
+            if not samples.is_file():
+                raise log.make_error("E201", f"there is no `{samples.name}` beside the file of numbers")
+            files = list(iterate_files(samples))
+        for file in files:
+            if not log.begin_task(_name_evaluation(file)):
+                continue
+            told = log.description
+            told.score = "evaluation.is_correct"
 
-        def read_row(row: Json) -> list[Record]:
-            told.task = told.task or row.text("evaluation_name")
-            told.model = told.model or row.text("model_id")
-            return _read_every_eval_ever(row)
+            def read_row(row: Json, told: LogDescription = told) -> list[Record]:
+                told.model = told.model or row.text("model_id")
+                return _read_every_eval_ever(row)
 
-        for file in log.files(*_LINES):
             yield from log.convert(file, log.rows(file), read_row)
+
+
+def _name_evaluation(file: LogFile) -> str:
+    """Return the name of the evaluation that the first row states."""
+    try:
+        with file.open() as stream:
+            first = Json(parse_json(stream.readline(MOST_BYTES).decode("utf-8-sig", "replace")))
+    except (DamagedError, OSError, AnswerkeyError):
+        return file.stem
+    return first.text("evaluation_name") or file.stem
 
 
 def _read_every_eval_ever(row: Json) -> list[Record]:
@@ -317,7 +338,7 @@ def _read_every_eval_ever(row: Json) -> list[Record]:
     attributed = [one for one in row.list("answer_attribution") if isinstance(one.value, dict)]
     read = attributed[-1].text("extracted_value") if attributed else None
     verdict = Verdict(value, (ask.find_label(read, choices, options) or read) if read else None)
-    stated = metadata.text("trial") or ""
+    stated = metadata.text("trial") or metadata.text("epoch") or ""
     is_trial = stated.isascii() and stated.isdigit() and len(stated) <= _LONGEST_TRIAL
     return prompts.list_trials(name, question, _list_replies(row), verdict, int(stated) if is_trial else 0)
 

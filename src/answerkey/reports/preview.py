@@ -15,7 +15,6 @@ from answerkey.text import (
     BLANK,
     GAP,
     INDENT,
-    Cell,
     Line,
     Span,
     Table,
@@ -218,21 +217,27 @@ def describe_ready_made(tasks: Sequence[ReadyMade]) -> dict[str, Any]:
 
 def draw_import(found: Imported, width: int) -> list[Line]:
     """Return what was read, how much of it, what the tool says of it, and where it lies now."""
-    told = found.description
-    trials = f", {found.num_trials} times each" if found.num_trials > 1 else ""
-    theirs = f"`{told.score}`: " if told.score else ""
-    theirs += "" if found.their_mean is None else f"{format_percent(found.their_mean)} right, "
-    reported = ", ".join(f"{name} {value:.6g}" for name, value in list(told.reported.items())[:3])
-    theirs += f"{found.judged} judged" + (f"; the log reports {reported}" if reported else "")
-    facts: dict[str, Cell | None] = {
-        "log": f"{found.title} ({found.kind})",
-        "task": told.task or None,
-        "model": told.model or None,
-        "samples": f"{format_count(found.samples, 'sample')}{trials}",
-        "completions": ", ".join(f"{count} {status}" for status, count in found.statuses.items()),
-        "their verdict": theirs if found.judged else None,
+    lines = [line(Span("Imported", "title"))]
+    facts: dict[str, str | None] = {"log": f"{found.title} ({found.kind})"}
+    for one in found.tasks:
+        told = one.description
+        trials = f", {one.num_trials} times each" if one.num_trials > 1 else ""
+        theirs = f"`{told.score}`: " if told.score else ""
+        theirs += "" if one.their_mean is None else f"{format_percent(one.their_mean)} right, "
+        reported = ", ".join(f"{name} {value:.6g}" for name, value in list(told.reported.items())[:3])
+        theirs += f"{one.judged} judged" + (f"; the log reports {reported}" if reported else "")
+        facts |= {
+            "task": told.task or None,
+            "model": told.model or None,
+            "samples": f"{format_count(one.samples, 'sample')}{trials}",
+            "completions": ", ".join(f"{count} {status}" for status, count in one.statuses.items()),
+            "their verdict": theirs if one.judged else None,
+        }
+        if one is not found.tasks[-1]:
+            lines += draw_facts([(name, text) for name, text in facts.items() if text], width)
+            facts = {}
+    facts |= {
         "left out": f"{found.broken} broken lines or members" if found.broken else None,
         "folder": str(found.folder),
     }
-    shown = [(name, str(text)) for name, text in facts.items() if text is not None]
-    return [line(Span("Imported", "title")), *draw_facts(shown, width)]
+    return [*lines, *draw_facts([(name, text) for name, text in facts.items() if text], width)]

@@ -700,7 +700,7 @@ def read_asked(
     for name, cell in cells.items():
         is_listed = read_option_cell(cell)[0] is not None
         if isinstance(cell, Mapping) and not is_listed:
-            inside |= {f"{name}.{inner}": None for inner in cell}
+            inside |= {f"{name}.{inner}": None for inner, one in cell.items() if read_mark(one) is None}
         elif is_listed or fold_name(name) not in FOLDED["options"]:
             names[name] = None
     found = find_columns((*names, *inside), ("passage", *QUESTION_ROLES), chosen).read_question(cells)

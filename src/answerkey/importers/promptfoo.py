@@ -202,13 +202,14 @@ def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
         try:
             names = next(lines, [])
             said = [(place, match) for place, name in enumerate(names) if (match := _SAID.fullmatch(name))]
+            ends = [*(place for place, _ in said[1:]), len(names)]
             variables = names[: said[0][0] if said else 0]
             for number, cells in enumerate(lines):
                 values = dict(zip(variables, cells, strict=False))
                 values.pop("Description", None)
-                for index, (place, match) in enumerate(said):
+                for index, ((place, match), end) in enumerate(zip(said, ends, strict=True)):
                     log.seen += 1
-                    graded = dict(zip(names[place + 1 :], cells[place + 1 :], strict=False))
+                    graded = dict(zip(names[place:end], cells[place:end], strict=False))
                     is_error = graded.get("Status") == "ERROR"
                     row: Row = {
                         "testIdx": number,

@@ -103,13 +103,16 @@ class Desk:
         assert not self.out.exists()
         return caught.value
 
-    def asked(self, *columns: str) -> list[Any]:
-        """Return columns of the dataset that was written: cells of one, tuples of several, rows of all."""
-        return _read(self.out / "dataset.parquet", columns)
+    def asked(self, *columns: str, task: str = "") -> list[Any]:
+        """Return columns of the dataset that was written: cells of one, tuples of several, rows of all.
 
-    def said(self, *columns: str) -> list[Any]:
+        Of several tasks, that of one.
+        """
+        return _read(self.out / task / "dataset.parquet", columns)
+
+    def said(self, *columns: str, task: str = "") -> list[Any]:
         """Return columns of the completions that were written, in the same way."""
-        return _read(self.out / "completions.parquet", columns)
+        return _read(self.out / task / "completions.parquet", columns)
 
     def text(self, name: str) -> str:
         """Return a file that was written."""

@@ -87,7 +87,7 @@ def test_a_log_with_its_task_imports_to_the_same_numbers(run: ak.Run, desk: Desk
     """Every metric, interval, group and count is what it was, bit for bit."""
     found = desk.bring(LOGS / "evidence-quiz.json")
     assert (found.kind, found.samples) == ("evidence", 6)
-    assert found.description.score == "string_equals_mcqa.is_correct"
+    assert found.tasks[0].description.score == "string_equals_mcqa.is_correct"
     again = ak.run(desk.out, out=desk.folder / "again")
     assert list(again.tasks) == ["quiz"]
     assert again.metrics == run.metrics
@@ -95,7 +95,7 @@ def test_a_log_with_its_task_imports_to_the_same_numbers(run: ak.Run, desk: Desk
     assert again.tasks["quiz"].scores.equals(run.tasks["quiz"].scores)
     theirs = again.tasks["quiz"].totals["theirs"]
     assert (theirs["compared"], theirs["both_right"] + theirs["both_wrong"]) == (6, 6)
-    assert found.description.reported["Share right"] == run.metrics["Share right"].value
+    assert found.tasks[0].description.reported["Share right"] == run.metrics["Share right"].value
 
 
 def test_trials_come_back_with_their_aggregates(tmp_path: Path, desk: Desk) -> None:
@@ -107,13 +107,13 @@ def test_trials_come_back_with_their_aggregates(tmp_path: Path, desk: Desk) -> N
     pl.DataFrame(replies).write_parquet(tmp_path / "said.parquet")
     rows_file, said_file = (str(tmp_path / name) for name in ("rows.parquet", "said.parquet"))
     run = ak.run(tmp_path / "task.yaml", dataset=rows_file, completions=said_file, out=tmp_path / "run")
-    assert desk.bring(LOGS / "evidence-trials.json").num_trials == 2
+    assert desk.bring(LOGS / "evidence-trials.json").tasks[0].num_trials == 2
     assert ak.run(desk.out, out=tmp_path / "again").metrics == run.metrics
 
 
 def test_failed_calls_stay_failed(desk: Desk) -> None:
     """An error of the solver in the log is an ERROR."""
-    assert desk.bring(LOGS / "evidence-failed.json").statuses == {"ERROR": 1, "OK": 1}
+    assert desk.bring(LOGS / "evidence-failed.json").tasks[0].statuses == {"ERROR": 1, "OK": 1}
 
 
 def platform_log(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -144,7 +144,7 @@ def test_a_log_without_a_task_gets_one_that_fits(desk: Desk) -> None:
     """Choices and truths are those that the scorer noted; `NaN`, which the platform writes, is null."""
     text = json.dumps(platform_log()).replace('"metrics": []', '"metrics": [{"values": {"x": NaN}}]')
     found = desk.bring(desk.write("log.json", text))
-    assert (found.kind, found.their_mean) == ("evidence", 1.0)
+    assert (found.kind, found.tasks[0].their_mean) == ("evidence", 1.0)
     assert desk.asked("choices")[0] == ["A", "B"]
     assert ak.run(desk.out, out=desk.folder / "run").tasks
 

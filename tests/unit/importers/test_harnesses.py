@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+import answerkey as ak
+
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
 
@@ -55,7 +57,7 @@ def ranked(*logprobs: str, texts: tuple[str, ...] = (" Paris", " Lyon"), **field
 def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
     """The row is what was asked, the reply is scored anew, and their verdict comes along."""
     found = desk.bring(desk.lines(MAPS, [generated(), generated(7, "(A)", "A")]))
-    told = found.description
+    told = found.tasks[0].description
     assert (found.kind, found.samples, told.task, told.score) == ("lm-eval", 2, "maps", "exact_match,none")
     assert desk.asked()[0] == {
         "sample_id": "maps/0",
@@ -80,7 +82,7 @@ def test_a_line_of_a_task_that_generates(desk: Desk) -> None:
 def test_the_likeliest_choice_stands_for_a_reply(desk: Desk) -> None:
     """Log-probabilities are texts there; the task gets a scorer that reads them, too."""
     found = desk.bring(desk.lines(MAPS, [ranked(), ranked("-0.5", "-inf", doc_id=1)]))
-    assert found.description.score == "acc,none"
+    assert found.tasks[0].description.score == "acc,none"
     assert desk.said("completion", "their_answer") == [("B", "B"), ("A", "A")]
     assert json.loads(desk.said("logprobs")[0]) == {
         "ranking": [
@@ -124,16 +126,16 @@ def test_one_filter_is_taken_and_the_others_are_told(desk: Desk) -> None:
     """The first, unless the caller names another with its metric."""
     log = desk.lines(MAPS, [generated(filter="strict", read="[invalid]"), generated(filter="loose")])
     found = desk.bring(log)
-    assert (found.samples, found.description.score) == (1, "exact_match,strict")
+    assert (found.samples, found.tasks[0].description.score) == (1, "exact_match,strict")
     assert desk.said("their_score") == [0.0]
     assert "their_answer" not in desk.said()[0]
     assert "filter `strict` is taken; others: `loose`" in found.notices[0].message
-    assert desk.bring(log, score="exact_match,loose").description.score == "exact_match,loose"
+    assert desk.bring(log, score="exact_match,loose").tasks[0].description.score == "exact_match,loose"
     assert desk.said("their_answer") == ["B"]
 
 
 def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
-    """Each task is a category; of an earlier run in the same folder nothing is taken."""
+    """Each task is one of the project; of an earlier run in the same folder nothing is taken."""
     folder = "logs/some__model"
     desk.lines(f"{folder}/samples_one_{STAMP}.jsonl", [generated()])
     desk.lines(f"{folder}/samples_two_{STAMP}.jsonl", [generated()])
@@ -141,16 +143,24 @@ def test_a_folder_of_a_run_holds_its_tasks_and_its_numbers(desk: Desk) -> None:
     numbers = {"results": {"one": {"exact_match,none": 1.0}}, "model_name": "some/model"}
     desk.json(f"{folder}/results_{STAMP}.json", numbers)
     found = desk.bring(desk.folder / "logs")
-    told = found.description
-    assert (told.task, told.model, told.reported) == ("one, two", "some/model", {"one": 1.0})
-    assert desk.asked("sample_id", "category") == [("one/0", "one"), ("two/0", "two")]
+    told = [one.description for one in found.tasks]
+    assert [(one.task, one.model) for one in told] == [("one", "some/model"), ("two", "some/model")]
+    assert [one.reported for one in told] == [{"exact_match,none": 1.0}, {}]
+    assert desk.asked("sample_id", task="one") == ["one/0"]
+    assert desk.said("sample_id", "completion", task="two") == [("two/0", "B.")]
     assert "1 files of earlier runs are left aside" in found.notices[0].message
+    run = ak.run(desk.out, out=desk.folder / "run")
+    assert list(run.tasks) == ["one", "two"]
+    assert [one.key for one in desk.bring(desk.folder / "logs", task="two").tasks] == ["two"]
+    assert desk.asked("sample_id") == ["two/0"]
+    error = desk.refuse("the log has no task `three`", desk.folder / "logs", task="three")
+    assert error.hint == "tasks: `one`, `two`"
 
 
 def test_repeats_are_trials_and_judged_once(desk: Desk) -> None:
     """The verdict stands with the first."""
     found = desk.bring(desk.lines(MAPS, [generated(resps=[["B", "A", "B"]])]))
-    assert (found.samples, found.num_trials, found.judged) == (1, 3, 1)
+    assert (found.samples, found.tasks[0].num_trials, found.tasks[0].judged) == (1, 3, 1)
     assert desk.said("their_score") == [1.0, None, None]
     found = desk.bring(write(desk, [details(said={"text": ["A", "B"]})]))
     assert desk.said("their_score") == [1.0, None]
@@ -218,13 +228,13 @@ def write(desk: Desk, rows: list[dict[str, Any]], name: str = NAME) -> Path:
 def test_a_row_of_details_is_a_question_and_a_reply(desk: Desk) -> None:
     """Choices that are labels leave the options to the prompt; the folders name the model."""
     log = write(desk, [details()])
-    told = desk.bring(desk.folder / "details").description
+    told = desk.bring(desk.folder / "details").tasks[0].description
     assert (told.task, told.score) == ("leaderboard|arc|5", "acc")
     columns = ("sample_id", "choices", "options", "answer")
     assert desk.asked(*columns) == [("7", ["A", "B"], ["one", "two"], "B")]
     assert desk.said("completion", "their_score", "their_answer") == [("B", 1.0, "B")]
     found = desk.bring(log)
-    assert (found.kind, found.description.model) == ("lighteval", "org/model")
+    assert (found.kind, found.tasks[0].description.model) == ("lighteval", "org/model")
 
 
 @pytest.mark.parametrize(
@@ -271,3 +281,42 @@ def test_flat_columns_of_older_releases_are_read(desk: Desk) -> None:
     assert (desk.asked("answer"), desk.said("completion")) == (["B"], ["two"])
     desk.bring(write(desk, [old | {"predictions": [[-2.0, 0.0], [-1.0, 1.0]]}], "details_y.parquet"))
     assert desk.said("completion") == ["B"]
+
+
+CHAT = json.dumps([{"role": "user", "content": "Tell me: Which?\nChoices:\n(A) Lyon\n(B) Paris\nLet's see:"}])
+BODY = {"gen_args_0": {"arg_0": [CHAT], "arg_1": {"until": ["Q:"]}}}
+
+
+@pytest.mark.parametrize(
+    ("doc", "asked"),
+    [
+        ({"Question": "Which?", "choice1": "Lyon", "choice2": "Paris", "answer": "(B)"}, "Which?"),
+        ({"id": "m", "question": {"stem": "Which?", "choices": [{"text": "Lyon", "label": "A"},
+          {"text": "Paris", "label": "B"}]}, "answerKey": "B"}, "Which?"),
+        ({"input": "Which?\nOptions:\n(A) Lyon\n(B) Paris", "target": "(B)"}, "Which?"),
+        ({"A": "Lyon", "B": "Paris", "query": "Which?", "answers": "none of these"}, "Which?"),
+        ({"question": "Which?", "options": ["Paris", "Lyon"]}, "Which?"),
+        ({"text": "Which?"}, "Which?"),
+        ({}, "Tell me: Which?\nChoices:"),
+    ],
+)  # fmt: skip
+def test_options_stand_in_any_columns_or_only_in_the_prompt(
+    desk: Desk, doc: dict[str, Any], asked: str
+) -> None:
+    """A truth may be in brackets; of two orders, that of the prompt is what the model saw."""
+    desk.bring(desk.lines(MAPS, [generated(doc=doc, target="(B)", arguments=BODY, text="(B)")]))
+    assert desk.asked("question", "options", "choices", "answer") == [
+        (asked, ["Lyon", "Paris"], ["A", "B"], "B")
+    ]
+    assert desk.said("their_answer") == ["B"]
+
+
+def test_continuations_that_are_letters_leave_the_options_to_the_prompt(desk: Desk) -> None:
+    """A passage stays."""
+    asked = "Read: They met.\nWhich?\nA. Lyon\nB. Paris\nAnswer:"
+    arguments = {f"gen_args_{at}": {"arg_0": asked, "arg_1": f" {letter}"} for at, letter in enumerate("AB")}
+    doc = {"question": "Which?", "context": "They met."}
+    desk.bring(desk.lines(MAPS, [ranked(doc=doc, arguments=arguments)]))
+    assert desk.asked("question", "passage", "options", "choices") == [
+        ("Which?", "They met.", ["Lyon", "Paris"], ["A", "B"])
+    ]

@@ -64,9 +64,9 @@ def test_a_state_is_a_question_with_the_verdict_of_its_statistics(desk: Desk) ->
     """The truth is the label of the reference that is tagged; statistics come in any order."""
     log = write_run(desk, [state(1), state(2, "A or B")], [stats(2, 0.0), stats(1, 1.0)])
     found = desk.bring(log)
-    told = found.description
+    told = found.tasks[0].description
     assert (found.kind, told.task, told.model) == ("helm", "mmlu:subject=maps", "some/model")
-    assert (told.score, found.their_mean) == ("exact_match", 0.5)
+    assert (told.score, found.tasks[0].their_mean) == ("exact_match", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "id1",
         "question": "Which?",
@@ -104,7 +104,7 @@ def test_several_choices_of_worked_examples_are_trials(desk: Desk) -> None:
     """The verdict of each is its own."""
     states = [state(1), state(1, "A", train_trial_index=1)]
     log = write_run(desk, states, [stats(1, 1.0), stats(1, 0.0, train_trial_index=1)])
-    assert desk.bring(log).num_trials == 2
+    assert desk.bring(log).tasks[0].num_trials == 2
     assert desk.said("their_score") == [1.0, 0.0]
 
 
@@ -119,11 +119,11 @@ def test_failed_requests_are_errors_and_altered_questions_are_left_aside(desk: D
 
 
 def test_runs_of_one_model_are_one_log_and_of_several_are_refused(desk: Desk) -> None:
-    """Ids then begin with what was run."""
+    """Each is a task."""
     write_run(desk, [state(1)], name="runs/a:model=m")
     write_run(desk, [state(1)], name="runs/b:model=m")
     assert desk.bring(desk.folder / "runs").samples == 2
-    assert desk.asked("sample_id") == ["a/id1", "b/id1"]
+    assert desk.asked("sample_id", task="a") == desk.asked("sample_id", task="b") == ["id1"]
     write_run(desk, [state(1)], name="runs/c:model=n", model="other")
     desk.refuse("runs of several models: `other`, `some/model`", desk.folder / "runs")
 
@@ -135,7 +135,11 @@ def test_compressed_files_and_the_states_alone_are_read(desk: Desk) -> None:
     (log / "scenario_state.json.gz").write_bytes(gzip.compress(states.read_bytes()))
     states.unlink()
     found = desk.bring(log / "scenario_state.json.gz")
-    assert (found.kind, found.their_mean, found.description.model) == ("helm", 1.0, "some/model")
+    assert (found.kind, found.tasks[0].their_mean, found.tasks[0].description.model) == (
+        "helm",
+        1.0,
+        "some/model",
+    )
 
 
 def test_states_that_cannot_be_read_are_named(desk: Desk) -> None:

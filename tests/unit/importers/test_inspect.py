@@ -64,8 +64,13 @@ def test_an_archive_becomes_questions_completions_and_verdicts(desk: Desk, metho
     """Whatever its members are compressed by."""
     log = desk.archive("log.eval", lay_out(sample(), sample("two", text="A")), method=method)
     found = desk.bring(log)
-    assert (found.kind, found.samples, found.num_trials, found.statuses) == ("inspect", 2, 1, {"OK": 2})
-    told = found.description
+    assert (found.kind, found.samples, found.tasks[0].num_trials, found.tasks[0].statuses) == (
+        "inspect",
+        2,
+        1,
+        {"OK": 2},
+    )
+    told = found.tasks[0].description
     assert (told.task, told.model, told.score) == ("small", "openai/some-model", "choice")
     assert (told.reported, found.notices) == ({"accuracy": 0.5}, ())
     assert desk.asked()[0] == {
@@ -99,14 +104,21 @@ def test_a_json_log_says_the_same(desk: Desk, indent: int | None) -> None:
     tables = desk.asked(), desk.said()
     content = {**HEAD, "samples": samples, "reductions": [{"samples": [1]}]}
     other = desk.bring(desk.write("log.json", json.dumps(content, indent=indent)))
-    assert (one.description, one.statuses) == (other.description, other.statuses)
+    assert (one.tasks[0].description, one.tasks[0].statuses) == (
+        other.tasks[0].description,
+        other.tasks[0].statuses,
+    )
     assert (desk.asked(), desk.said()) == tables
 
 
 def test_an_interrupted_run_is_read_as_far_as_it_came(desk: Desk) -> None:
     """There is no header: the journal's start says what was to be run."""
     found = desk.bring(desk.archive("log.eval", lay_out(sample(), head=None)))
-    assert (found.samples, found.description.task, found.description.score) == (1, "small", "choice")
+    assert (found.samples, found.tasks[0].description.task, found.tasks[0].description.score) == (
+        1,
+        "small",
+        "choice",
+    )
     assert [one.message for one in found.notices] == [
         "the log has no end: its run was interrupted",
         "the log has 1 of 2 samples",
@@ -117,7 +129,7 @@ def test_epochs_are_trials(desk: Desk) -> None:
     """They come in any order; one that is missing is told, and an ERROR."""
     samples = [sample(1, 2, "B two"), sample("two", 1, "B"), sample(1, 1, "B one")]
     found = desk.bring(desk.archive("log.eval", lay_out(*samples)))
-    assert (found.samples, found.num_trials) == (2, 2)
+    assert (found.samples, found.tasks[0].num_trials) == (2, 2)
     rows = [("1", 0, "B one"), ("1", 1, "B two"), ("two", 0, "B"), ("two", 1, None)]
     assert desk.said("sample_id", "trial", "completion") == rows
     assert "1 completions are not in the log" in found.notices[0].message
@@ -195,13 +207,19 @@ def test_one_of_several_scores_is_chosen(desk: Desk) -> None:
 
 
 def test_questions_come_in_many_forms(desk: Desk) -> None:
-    """Messages are asked by their last user; several right answers are kept, and no label."""
+    """Messages are asked by their last user; several right letters are refused, or left out."""
     parts = [{"type": "text", "text": "Which"}, {"type": "text", "text": "one?"}]
     asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]
-    samples = [sample(target=["A", "B"], input=asked), sample("two", target=["B"])]
-    desk.bring(desk.archive("log.eval", lay_out(*samples)))
-    assert desk.asked("question", "answer") == [("Which\none?", "A,B"), ("Question two?", "B")]
-    assert json.loads(desk.asked("original")[0])["target"] == ["A", "B"]
+    log = desk.archive(
+        "log.eval", lay_out(sample("two", target=["B"], input=asked), sample(target=["A", "B"]))
+    )
+    error = desk.refuse("1 of 2 questions have several right letters", log)
+    assert error.hint == "`--single-answers` imports the other questions alone"
+    found = desk.bring(log, single_answers=True)
+    assert "1 questions with several right letters are left out" in found.notices[-1].message
+    assert desk.asked("question", "answer") == [("Which\none?", "B")]
+    several = desk.archive("all.eval", lay_out(sample(target=["A", "B"])))
+    assert desk.refuse("1 of 1 questions", several, single_answers=True).hint is None
 
 
 def test_thoughts_stand_apart_from_the_reply(desk: Desk) -> None:
@@ -225,12 +243,55 @@ def test_broken_members_are_named_and_counted(desk: Desk) -> None:
 
 
 def test_a_folder_with_one_log_is_that_log(desk: Desk) -> None:
-    """Of several one must be named."""
+    """Of several, each is a task; one of them can be named."""
     (desk.folder / "logs").mkdir()
     desk.archive("logs/a.eval", lay_out(sample()))
     assert desk.bring(desk.folder / "logs").samples == 1
-    desk.archive("logs/b.eval", lay_out(sample()))
-    desk.refuse(r"holds 2 logs: `a\.eval`, `b\.eval`", desk.folder / "logs")
+    desk.archive("logs/b.eval", lay_out(sample("two")))
+    other = {**HEAD, "eval": {**HEAD["eval"], "task_display_name": "other"}, "samples": [sample("three")]}
+    desk.json("logs/c.json", other)
+    desk.json("logs/beside.json", {"no": "log"})
+    found = desk.bring(desk.folder / "logs")
+    assert [one.key for one in found.tasks] == ["small", "small-2", "other"]
+    assert [desk.asked("sample_id", task=one.key) for one in found.tasks] == [["1"], ["two"], ["three"]]
+    assert [one.key for one in desk.bring(desk.folder / "logs", task="other").tasks] == ["other"]
+    assert desk.bring(desk.folder / "logs", task="small").samples == 2
+
+
+def test_questions_with_the_same_id_stay_apart(desk: Desk) -> None:
+    """A sample that was written anew is the same question."""
+    samples = [sample("x", input=f"{word}?") for word in ("One", "Two", "Three", "Two")]
+    found = desk.bring(desk.json("log.json", {**HEAD, "samples": samples}))
+    assert desk.asked("sample_id", "question") == [("x", "One?"), ("x#2", "Two?"), ("x#3", "Three?")]
+    assert "several questions have the id `x`" in found.notices[0].message
+
+
+def test_a_scorer_with_several_values_has_several_scores(desk: Desk) -> None:
+    """The first is taken, unless one is named."""
+    scores = {"mine": {"value": {"a": 1.0, "b": 0.0}, "answer": "B"}}
+    head = {**HEAD, "results": {"scores": [{"name": name, "metrics": {}} for name in "ab"]}}
+    log = desk.json("log.json", {**head, "samples": [sample(scores=scores)]})
+    assert desk.bring(log).tasks[0].description.score == "a"
+    assert desk.said("their_score", "their_answer") == [(1.0, "B")]
+    desk.bring(log, score="b")
+    assert desk.said("their_score") == [0.0]
+    desk.refuse("the log has no score `c`", log, score="c")
+    desk.bring(desk.json("bare.json", {**HEAD, "results": None, "samples": [sample(scores=scores)]}))
+    assert desk.said("their_score") == [1.0]
+
+
+def test_a_log_of_2024_is_recognised(desk: Desk) -> None:
+    """It has no `eval_id`."""
+    told = {name: value for name, value in HEAD["eval"].items() if name != "eval_id"}
+    head = {**HEAD, "eval": {"run_id": "r1", **told}}
+    assert desk.bring(desk.json("old.json", {**head, "samples": [sample()]})).kind == "inspect"
+
+
+def test_options_that_stand_only_in_the_question_are_found(desk: Desk) -> None:
+    """Their letters are the choices."""
+    asked = "Which?\nA. one\nB. two\nAnswer with a letter."
+    desk.bring(desk.json("log.json", {**HEAD, "samples": [sample(input=asked, choices=None, target="B")]}))
+    assert desk.asked("question", "options", "answer") == [("Which?", ["one", "two"], "B")]
 
 
 def test_a_log_without_samples_is_refused(desk: Desk) -> None:

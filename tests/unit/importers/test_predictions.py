@@ -52,9 +52,9 @@ def test_predictions_and_reviews_are_joined_by_their_index(desk: Desk) -> None:
     """Whatever the order of their lines; the options are read in the prompt."""
     predictions, reviews = [prediction(1, "A"), prediction(0)], [review(0), review(1, 0.0)]
     found = desk.bring(write_run(desk, predictions=predictions, reviews=reviews))
-    told = found.description
+    told = found.tasks[0].description
     assert (found.kind, told.task, told.model) == ("evalscope", "arc_easy", "some-model")
-    assert (told.score, found.their_mean) == ("accuracy", 0.5)
+    assert (told.score, found.tasks[0].their_mean) == ("accuracy", 0.5)
     assert desk.asked()[0] == {
         "sample_id": "1",
         "question": "Which?",
@@ -79,7 +79,7 @@ def test_repeats_are_trials(desk: Desk) -> None:
     """A group is a question, a generation one reply to it."""
     rows = [review(0, group_id=5, generation_index=0), review(1, 0.0, group_id=5, generation_index=1)]
     found = desk.bring(write_run(desk, predictions=[prediction(0), prediction(1)], reviews=rows))
-    assert (found.samples, found.num_trials) == (1, 2)
+    assert (found.samples, found.tasks[0].num_trials) == (1, 2)
     assert desk.said("their_score") == [1.0, 0.0]
 
 
@@ -131,7 +131,11 @@ def test_a_file_is_an_object_of_questions(desk: Desk, details: object) -> None:
     desk.json("run/results/m/arc.json", {"accuracy": 50.0, "details": details})
     for path in (desk.folder / "run", log):
         found = desk.bring(path)
-        assert (found.kind, found.description.task, found.description.model) == ("opencompass", "arc", "m")
+        assert (found.kind, found.tasks[0].description.task, found.tasks[0].description.model) == (
+            "opencompass",
+            "arc",
+            "m",
+        )
         assert desk.asked()[1] == {
             "sample_id": "1",
             "question": "Which?",
@@ -149,9 +153,8 @@ def test_split_files_are_one_dataset(desk: Desk) -> None:
         rows = {str(number): row(text) for number, text in enumerate(texts)}
         desk.json(f"run/predictions/m/{name}.json", rows)
     found = desk.bring(desk.folder / "run")
-    assert desk.said("sample_id", "completion") == [
-        *(("arc/0", "x"), ("arc/1", "y"), ("arc/2", "z"), ("mmlu_7/0", "v")),
-    ]
+    assert desk.said("sample_id", "completion", task="arc") == [("0", "x"), ("1", "y"), ("2", "z")]
+    assert desk.said("sample_id", "completion", task="mmlu_7") == [("0", "v")]
     assert "1 files `tmp_*`" in found.notices[0].message
 
 
@@ -159,7 +162,7 @@ def test_labels_that_were_asked_one_by_one_are_the_choices(desk: Desk) -> None:
     """The prediction is the likeliest."""
     labels = {"label: A": {"testing input": "Which?", "PPL": 2.0}, "label: B": {"PPL": 1.0}}
     found = desk.bring(desk.json("ppl.json", {"0": {**labels, "prediction": "B", "gold": "A"}}))
-    assert (found.kind, found.judged, found.description.task) == ("opencompass", 0, "ppl")
+    assert (found.kind, found.tasks[0].judged, found.tasks[0].description.task) == ("opencompass", 0, "ppl")
     assert desk.asked("choices", "answer") == [(["A", "B"], "A")]
 
 

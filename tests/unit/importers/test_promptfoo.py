@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def whole(*rows: dict[str, Any]) -> dict[str, Any]:
 def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
     """Success is the verdict."""
     found = desk.bring(desk.json("res.json", whole(row(), row(1, "A", success=False))))
-    told = found.description
+    told = found.tasks[0].description
     assert (found.kind, told.model, told.score) == ("promptfoo", "openai:some-model", "success")
     assert desk.asked()[0] == {
         "sample_id": "0",
@@ -47,7 +48,7 @@ def test_a_row_is_a_test_with_its_variables(desk: Desk) -> None:
     }
     columns = ("completion", "their_score", "latency", "prompt_tokens", "finish_reason")
     assert desk.said(*columns) == [("B", 1.0, 0.5, 9, "stop"), ("A", 0.0, 0.5, 9, "stop")]
-    found = desk.bring(desk.lines("res.jsonl", [row(), row(1)]))
+    found = desk.bring(desk.lines("res.jsonl", [row(), row(1, vars={"text": "Other?"})]))
     assert (found.kind, found.samples) == ("promptfoo", 2)
 
 
@@ -83,6 +84,64 @@ def test_of_several_providers_one_is_taken_and_the_others_are_named(desk: Desk) 
 
 def test_a_named_score_can_be_the_verdict_and_broken_rows_are_named(desk: Desk) -> None:
     """With `--score`."""
-    assert desk.bring(desk.json("res.json", whole(row())), score="style").their_mean == 0.0
+    assert desk.bring(desk.json("res.json", whole(row())), score="style").tasks[0].their_mean == 0.0
     log = desk.json("res.json", whole(row(), {"promptIdx": 0}))
     desk.refuse("the row has no `testIdx`", log, "promptfoo")
+
+
+def test_the_first_prompt_is_that_of_the_evaluation_and_repeats_are_trials(desk: Desk) -> None:
+    """Rows come in the order of arrival."""
+    later = {"promptIdx": 1, "prompt": {"raw": "Pick.", "label": "later"}}
+    rows = [
+        row(number, text, vars={"text": f"Which {number // 2}?"}, **more)
+        for number, text in ((3, "A"), (1, "B"), (0, "A"), (2, "B"))
+        for more in (later, {})
+    ]
+    found = desk.bring(desk.json("res.json", whole(*rows)))
+    assert (found.samples, found.tasks[0].num_trials) == (2, 2)
+    assert desk.said("sample_id", "trial", "completion") == [
+        *(("1", 0, "B"), ("1", 1, "A"), ("0", 0, "A"), ("0", 1, "B")),
+    ]
+    assert "the rows of openai:some-model with prompt plain are taken" in found.notices[0].message
+    apart = [row(number, vars={"text": f"Which {number % 2}?"}) for number in range(4)]
+    assert desk.bring(desk.json("apart.json", whole(*apart))).samples == 4
+
+
+def test_a_truth_that_nothing_states_is_an_error_with_the_variables(desk: Desk) -> None:
+    """A flag says which variable it is; `letter` is known."""
+    one = row(vars={"text": "Which?", "solution": "B"})
+    one["testCase"] = {"assert": [{"type": "javascript", "value": "1"}]}
+    log = desk.json("res.json", whole(one))
+    error = desk.refuse("1 tests state no truth", log)
+    assert str(error.hint).endswith("variables: `text`, `solution`")
+    desk.bring(log, columns={"answer": "solution"})
+    assert desk.asked("answer") == ["B"]
+    one["vars"] = {"text": "Which?", "letter": "B"}
+    desk.bring(desk.json("res.json", whole(one)))
+    assert desk.asked("answer") == ["B"]
+
+
+CSV = """\
+Description,text,letter,"[a:x] {{text}}\nA. one\nB. two",Status,Score,[b:y] Pick.,Status,Score
+Row #1,Which?,B,"The answer, B",PASS,1.00,A,FAIL,0.00
+Row #2,Other?,A,timeout,ERROR,0.00,A,PASS,1.00
+"""
+
+
+def test_csv_and_yaml_say_the_same_as_json(desk: Desk) -> None:
+    """Each prompt has columns of its own in CSV."""
+    found = desk.bring(desk.write("res.csv", CSV), columns={"provider": "b:y"})
+    assert (found.kind, found.tasks[0].description.model) == ("promptfoo", "b:y")
+    assert desk.said("sample_id", "completion", "their_score") == [("0", "A", 0.0), ("1", "A", 1.0)]
+    desk.bring(desk.write("res.csv", CSV))
+    assert desk.said("completion", "completion_status", "their_score", "error") == [
+        *(("The answer, B", "OK", 1.0, None), (None, "ERROR", None, "timeout")),
+    ]
+    content = whole(row(), row(1, "A", vars={"text": "Other?"}))
+    assert desk.bring(desk.json("res.json", content)).samples == 2
+    tables = desk.asked(), desk.said()
+    text = "evalId: eval-x\nresults: " + json.dumps(content["results"])
+    assert desk.bring(desk.write("res.yaml", text)).kind == "promptfoo"
+    assert (desk.asked(), desk.said()) == tables
+    desk.refuse("not valid YAML", desk.write("bad.yaml", "evalId: x\nresults: ["))
+    desk.refuse("line 3", desk.write("bad.csv", CSV.replace("A,PASS,1.00\n", '"A')))

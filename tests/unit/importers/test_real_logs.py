@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the shared material
 def test_logs_of_inspect_agree_with_our_verdicts(desk: Desk, name: str) -> None:
     """Its rule reads `ANSWER: C`, and so does ours; both say that C is wrong."""
     found = desk.bring(FOLDER / "inspect_logs" / f"{name}.eval")
-    assert (found.kind, found.samples, found.their_mean) == ("inspect", 1, 0.0)
-    assert found.description.reported["accuracy"] == 0.0
+    assert (found.kind, found.samples, found.tasks[0].their_mean) == ("inspect", 1, 0.0)
+    assert found.tasks[0].description.reported["accuracy"] == 0.0
     task = ak.run(found.folder, out=desk.folder / "run").tasks["mmlu_0_shot"]
     assert task.metrics["Accuracy"].value == 0.0
     assert (task.totals["theirs"]["compared"], task.totals["theirs"]["both_wrong"]) == (1, 1)
@@ -42,9 +42,9 @@ def test_outputs_of_mmlu_pro_are_read_from_the_archive(
 ) -> None:
     """Every row has a text, ten or fewer options, a category, and mostly a verdict."""
     found = desk.bring(FOLDER / "mmlu_pro_outputs" / f"model_outputs_{name}_5shots.zip")
-    assert (found.kind, found.samples, found.judged) == ("mmlu-pro", samples, judged)
-    assert found.statuses == {"OK": samples}
-    assert round((found.their_mean or 0) * judged) == right
+    assert (found.kind, found.samples, found.tasks[0].judged) == ("mmlu-pro", samples, judged)
+    assert found.tasks[0].statuses == {"OK": samples}
+    assert round((found.tasks[0].their_mean or 0) * judged) == right
     rows = desk.asked()
     assert {len(row["choices"]) for row in rows} <= set(range(1, 11))
     assert len({row["category"] for row in rows}) == 14

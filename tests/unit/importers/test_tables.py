@@ -28,7 +28,12 @@ def test_columns_are_known_by_the_names_that_people_give_them(desk: Desk) -> Non
         "8,Other?,yes,no,,A,B,No.,maps,\n"
     )
     found = desk.bring(desk.write("mine.csv", text))
-    assert (found.kind, found.samples, found.judged, found.their_mean) == ("plain", 2, 2, 0.5)
+    assert (found.kind, found.samples, found.tasks[0].judged, found.tasks[0].their_mean) == (
+        "plain",
+        2,
+        2,
+        0.5,
+    )
     assert desk.asked()[0] == {
         "sample_id": "7",
         "question": "Which?",
@@ -51,10 +56,10 @@ def test_json_lines_with_places_messages_and_trials(desk: Desk) -> None:
         {"id": "a", **asked, "answer_index": 1, "is_correct": True, "output": said},
         {"id": "b", **asked, "answer_index": 0, "is_correct": False, "output": refused},
     ]
-    assert desk.bring(desk.lines("mine.jsonl", rows)).statuses == {"OK": 1, "REFUSED": 1}
+    assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].statuses == {"OK": 1, "REFUSED": 1}
     assert (desk.asked("answer"), desk.said("their_score")) == (["B", "A"], [1.0, 0.0])
     rows = [{"sample_id": "a", "trial": trial, "answer": "A", "completion": "A"} for trial in (0, 1)]
-    assert desk.bring(desk.lines("mine.jsonl", rows)).num_trials == 2
+    assert desk.bring(desk.lines("mine.jsonl", rows)).tasks[0].num_trials == 2
 
 
 def test_the_caller_says_which_column_is_what(desk: Desk) -> None:
@@ -108,8 +113,13 @@ def test_a_row_is_a_question_a_reply_and_a_reading(desk: Desk) -> None:
     """Whether they were right follows from what they read; where they guess there is no verdict."""
     rows = [listed(), listed(71, pred="A"), listed(72, pred=None)]
     found = desk.bring(desk.json("model_outputs_some-model_5shots.json", rows))
-    told = found.description
-    assert (found.kind, found.judged, found.their_mean, told.model) == ("mmlu-pro", 2, 0.5, "some-model")
+    told = found.tasks[0].description
+    assert (found.kind, found.tasks[0].judged, found.tasks[0].their_mean, told.model) == (
+        "mmlu-pro",
+        2,
+        0.5,
+        "some-model",
+    )
     assert found.notices[0].message == "in 1 replies their pattern read nothing"
     original = {"question_id": 70, "answer": "C", "answer_index": 2, "cot_content": ""}
     assert desk.asked()[0] == {
@@ -183,8 +193,8 @@ def test_answers_find_their_questions_in_any_order(desk: Desk) -> None:
     """By `custom_id`, which is the sample's id."""
     log = desk.lines("output.jsonl", [chat("q-2", "B"), chat("q-1", "A", "length")])
     found = desk.bring(log, dataset=desk.lines("questions.jsonl", QUESTIONS))
-    told = found.description
-    assert (found.kind, found.samples, found.judged, told.model) == ("openai-batch", 2, 0, "gpt-x")
+    told = found.tasks[0].description
+    assert (found.kind, found.samples, found.tasks[0].judged, told.model) == ("openai-batch", 2, 0, "gpt-x")
     asked = desk.asked("sample_id", "question", "answer")
     assert asked == [("q-1", "First?", "A"), ("q-2", "Second?", "B")]
     said = desk.said("sample_id", "completion", "finish_reason")
@@ -241,7 +251,7 @@ def test_output_and_error_files_may_lie_in_one_folder(desk: Desk) -> None:
     desk.lines("batch/errors.jsonl", [chat("q-2", "x", response=None, error={"code": "e", "message": "m"})])
     questions = desk.lines("questions.jsonl", [*QUESTIONS, {**QUESTIONS[0], "sample_id": "q-3"}])
     found = desk.bring(desk.folder / "batch", "openai-batch", dataset=questions)
-    assert found.statuses == {"ERROR": 1, "OK": 1}
+    assert found.tasks[0].statuses == {"ERROR": 1, "OK": 1}
     assert "1 completions are not in the log" in found.notices[0].message
     assert desk.said("completion_status") == ["OK", "ERROR", "ERROR"]
 
@@ -295,7 +305,7 @@ def test_a_shared_row_is_a_question_a_reply_and_a_verdict(desk: Desk) -> None:
     desk.json("model/x.json", {"schema_version": "0.3.0", "evaluation_id": "arc/model/1"})
     desk.lines("model/x_samples.jsonl", [shared()])
     found = desk.bring(desk.folder / "model")
-    told = found.description
+    told = found.tasks[0].description
     assert (found.kind, told.task, told.model) == ("every_eval_ever", "arc", "org/model")
     assert desk.asked() == [
         {

@@ -156,8 +156,13 @@ def make_lm_eval_log(run_tool: Callable[..., str], folder: Path) -> Path:
 def check_inspect(desk: Desk, log: Path) -> None:
     """Hold a log of Inspect against its own numbers, and its differences against its own rule."""
     found = desk.bring(log)
-    assert (found.samples, found.num_trials, found.statuses, found.judged) == (8, 2, {"OK": 16}, 16)
-    assert found.their_mean == found.description.reported["accuracy"] == 0.375
+    assert (found.samples, found.tasks[0].num_trials, found.tasks[0].statuses, found.tasks[0].judged) == (
+        8,
+        2,
+        {"OK": 16},
+        16,
+    )
+    assert found.tasks[0].their_mean == found.tasks[0].description.reported["accuracy"] == 0.375
     task = ak.run(found.folder, out=desk.folder / "run").tasks["numbers"]
     assert task.metrics["Accuracy"].value == 0.625
     theirs, readers = task.totals["theirs"], task.totals["readings"]["theirs"]
@@ -173,16 +178,21 @@ def check_inspect(desk: Desk, log: Path) -> None:
 def check_lm_eval(desk: Desk, log: Path) -> None:
     """Hold a log of lm-eval against its own numbers, by text and by log-probability."""
     text = desk.bring(next(log.glob("samples_made_text_*")))
-    assert (text.samples, text.description.score, text.their_mean) == (8, "exact_match,strict", 0.25)
-    assert text.description.reported == {"made_text": 0.25}
+    assert (text.samples, text.tasks[0].description.score, text.tasks[0].their_mean) == (
+        8,
+        "exact_match,strict",
+        0.25,
+    )
+    assert text.tasks[0].description.reported == {"exact_match,strict": 0.25}
     ran = ak.run(text.folder, out=desk.folder / "text run").tasks["made_text"]
     assert ran.metrics["Accuracy"].value == 0.625
     assert ran.totals["theirs"]["only_theirs"]["count"] == 0
     for score in ("acc,none", "acc_norm,none"):
         rank = desk.bring(next(log.glob("samples_made_rank_*")), score=score)
-        assert rank.description.reported == {"made_rank": rank.their_mean}
+        mean = rank.tasks[0].their_mean
+        assert rank.tasks[0].description.reported == {score: mean}
         task = ak.run(rank.folder, out=desk.folder / f"{score} run").tasks["made_rank"]
-        assert task.metrics["Accuracy"].value == rank.their_mean
+        assert task.metrics["Accuracy"].value == mean
         assert task.totals["theirs"]["compared"] == 8
         assert task.totals["theirs"]["both_right"] + task.totals["theirs"]["both_wrong"] == 8
 

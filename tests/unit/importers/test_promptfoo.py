@@ -144,4 +144,4 @@ def test_csv_and_yaml_say_the_same_as_json(desk: Desk) -> None:
     assert desk.bring(desk.write("res.yaml", text)).kind == "promptfoo"
     assert (desk.asked(), desk.said()) == tables
     desk.refuse("not valid YAML", desk.write("bad.yaml", "evalId: x\nresults: ["))
-    desk.refuse("line 3", desk.write("bad.csv", CSV.replace("A,PASS,1.00\n", '"A')))
+    desk.refuse("line 5", desk.write("bad.csv", CSV.replace("A,PASS,1.00\n", '"A')))

@@ -482,10 +482,10 @@ def _parse_object(raw: bytes) -> Row:
     return found
 
 
-def iterate_files(path: Path) -> Iterator[LogFile]:
+def iterate_files(path: Path, *, packed: bool = False) -> Iterator[LogFile]:
     """Yield the files of a log: members of an archive as it lists them, those of a folder by name.
 
-    Hidden files and folders are left aside.
+    Hidden files and folders are left aside. An archive that stays `packed` is one file.
     """
     if not path.exists():
         raise DataError("E201", f"there is no log `{path}`", where=Place(file=str(path)))
@@ -496,7 +496,7 @@ def iterate_files(path: Path) -> Iterator[LogFile]:
                 file = Path(place, name)
                 if not name.startswith(".") and file.is_file():
                     yield LogFile(file.relative_to(path).as_posix(), str(file), Content(str(file), file).open)
-    elif is_archive(path):
+    elif not packed and is_archive(path):
         for member in iterate_members(path):
             yield LogFile(member.name, f"{path}/{member.name}", partial(open_member, path, member))
     else:

@@ -15,8 +15,9 @@ import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import count, groupby
 from pathlib import Path
 from typing import Literal
@@ -29,11 +30,20 @@ from answerkey.datasets.content import MAX_CELL, require_plain
 from answerkey.datasets.questions import LABELS
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.evaluate.prepare import Options
+from answerkey.evaluate.runner import run as run_project
 from answerkey.importers.evidence import DATASET_KEY, EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
 from answerkey.importers.helm import HelmReader
 from answerkey.importers.inspect import InspectReader
-from answerkey.importers.logs import ImportOptions, Log, LogDescription, LogPreview, LogReader, Record
+from answerkey.importers.logs import (
+    ImportOptions,
+    Log,
+    LogDescription,
+    LogPreview,
+    LogReader,
+    Record,
+    iterate_files,
+)
 from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
 from answerkey.importers.promptfoo import PromptfooReader
 from answerkey.importers.tables import (
@@ -43,7 +53,9 @@ from answerkey.importers.tables import (
     OpenAiBatchReader,
     PlainReader,
 )
+from answerkey.models.cache import default_cache_file
 from answerkey.models.responses import mend_text
+from answerkey.runs import Run, is_run, load_run
 from answerkey.spec import write_schema
 from answerkey.types import CompletionStatus, Notice, Registry
 
@@ -66,6 +78,7 @@ _READERS: tuple[type[LogReader], ...] = (
 )
 READERS: Registry[LogReader] = Registry("answerkey.importers", {one.kind: one for one in _READERS})
 _REPORT_EVERY = 2_000
+_HASHED = 2**20
 _ENDINGS = (".gz", ".zst", ".eval", ".jsonl", ".ndjson", ".json", ".zip", ".csv", ".tsv", ".parquet")
 
 
@@ -278,6 +291,34 @@ class _SeveralRight:
         hint = "`--single-answers` imports the other questions alone" if self._count < self._all else None
         where = Place(file=str(self._log.path), sample=self._first)
         raise DataError("E215", message, where=where, hint=hint)
+
+
+def open_log(path: Path) -> Run | None:
+    """Return the run of a log: imported and scored in the cache, where it is found again by its content.
+
+    None for what no importer recognises.
+    """
+    preview = LogPreview(path)
+    kind = next((kind for kind in READERS if READERS[kind].recognises(preview)), None)
+    if kind is None:
+        return None
+    content = sha256(f"{__version__}\n{kind}\n{path.name}".encode())
+    for file in iterate_files(path, packed=True):
+        content.update(f"\n{file.name}\n".encode(errors="replace"))
+        with file.open() as stream:
+            while block := stream.read(_HASHED):
+                content.update(block)
+    place = default_cache_file().parent / "logs" / content.hexdigest()[:32]
+    out = place / _make_key(path.resolve().name)  # by this name people see it
+    if not (place / "project").exists():
+        with suppress(SpecError):  # another process was faster
+            import_log(kind, path, out=place / "project")
+    if not is_run(out) or load_run(out).status != "complete":
+        shutil.rmtree(out, ignore_errors=True)
+        run_project(place / "project", out=out)
+    found = load_run(out)
+    told = json.loads((place / "project" / "import.json").read_text(encoding="utf-8"))["notices"]
+    return replace(found, manifest={**found.manifest, "notices": [*told, *found.manifest["notices"]]})
 
 
 def detect_kind(path: str | Path) -> str:

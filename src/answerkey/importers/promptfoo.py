@@ -14,9 +14,6 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import PurePosixPath
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from answerkey.datasets import questions as ask
 from answerkey.errors import AnswerkeyError, listing
 from answerkey.importers import prompts
@@ -35,6 +32,7 @@ from answerkey.importers.logs import (
     parse_json,
 )
 from answerkey.models.responses import read_message
+from answerkey.spec.nodes import parse_plain
 from answerkey.types import Completion, CompletionStatus
 
 #: Assertions that state the right answer, the strictest first.
@@ -170,10 +168,7 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
         return
     if not {*_YAML}.isdisjoint(endings):
         with log.guard(file), file.open() as stream:
-            try:
-                found = Json(YAML(typ="safe").load(stream.read(MOST_BYTES)))
-            except (YAMLError, RecursionError, ValueError) as error:
-                raise DamagedError(f"not valid YAML: {error}") from None
+            found = Json(parse_plain(stream.read(MOST_BYTES).decode("utf-8-sig")))
             for one in found.list("results", "results"):
                 log.seen += 1
                 yield one

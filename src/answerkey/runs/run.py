@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Self, TypeVar
 
 import polars as pl
@@ -43,6 +44,8 @@ from answerkey.types import (
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _MAX_SHOWN = 60
+#: Which function makes a run of the log of another tool.
+OPEN_LOG = "answerkey.importers.project:open_log"
 #: No run has so many samples, calls or tokens.
 _MAX_COUNT = 1 << 63
 
@@ -548,11 +551,16 @@ def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
 def load_run(path: Run | str | Path | StoredFolder) -> Run:
     """Return the run in a folder; a run that is still being written shows the tasks finished so far.
 
-    The folder may be on object storage: `s3://bucket/runs/name`. A run is returned as it is.
+    The folder may be on object storage: `s3://bucket/runs/name`. A run is returned as it is. The log of
+    another tool, as a file or a folder, is read as the run that its import gives.
     """
     if isinstance(path, Run):
         return path
-    store = open_store(find_place(path))
+    store = open_store(place := find_place(path))
+    if isinstance(place, Path) and store.find_file("run.json") is None and place.exists():
+        found: Run | None = resolve_name(OPEN_LOG)(place)
+        if found is not None:
+            return found
     return read_run(store, read_manifest(store))
 
 

@@ -35,6 +35,7 @@ from answerkey.types import Notice
 MAX_BYTES = 10_000_000
 MAX_YAML_BYTES = 1_000_000
 MAX_NODES = 50_000
+MAX_PLAIN_NODES = 50_000_000
 MAX_DEPTH = 100
 #: More mistakes in one file than anybody reads.
 MAX_ERRORS = 1_000
@@ -398,6 +399,27 @@ def parse_yaml(text: str, shown: str | None, problems: Problems) -> Node:
         line = None if position is None else text.count("\n", 0, position) + 1
         message, hint = f"not valid YAML: {str(error).splitlines()[0]}", "remove the character"
         raise SpecError("E102", message, where=Place(shown, line), hint=hint) from None
+
+
+def parse_plain(text: str) -> object:
+    """Return the value of YAML that a program wrote, at any length; SpecError E101, or E104 for a bomb."""
+
+    def count(value: object) -> int:
+        """Return how many nodes a value has, aliases counted each time they are used."""
+        if isinstance(value, dict | list) and id(value) not in sizes:
+            sizes[id(value)] = MAX_PLAIN_NODES  # what holds itself has no end
+            inner = value.values() if isinstance(value, dict) else value
+            sizes[id(value)] = 1 + sum(map(count, inner))
+        return sizes.get(id(value), 1)
+
+    sizes: dict[int, int] = {}
+    try:
+        found: object = YAML(typ="safe").load(text)
+        if count(found) >= MAX_PLAIN_NODES:
+            raise SpecError("E104", f"more than {MAX_PLAIN_NODES:,} nodes")
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise SpecError("E101", f"not valid YAML: {error}") from None
+    return found
 
 
 def _explain_syntax(error: MarkedYAMLError, lines: list[str]) -> tuple[str, int, int, str]:

@@ -101,6 +101,7 @@ _LENGTHS: dict[str, Callable[[str], int]] = {
     "acc_norm": len,
     "acc_bytes": lambda text: len(text.encode(errors="replace")),
 }
+_TESTED = "0.4.13"
 #: What a filter says that found nothing.
 _INVALID = "[invalid]"
 
@@ -134,6 +135,8 @@ class LmEvalReader(KnownReader):
                     results.append(Json(parse_json(path.read_text(encoding="utf-8"))))
         models = [one.text(*path) for path in (("model_name",), ("config", "model")) for one in results]
         log.description.model = next((name for name in models if name), None)
+        for one in results:
+            log.compare_version(one.text("lm_eval_version"), _TESTED)
         for task, file in files:
             if log.begin_task(task):
                 rows, told = _LmEvalRows(log, task), log.description

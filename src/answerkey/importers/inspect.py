@@ -36,8 +36,9 @@ _SAMPLE = re.compile(r"samples/[^/]+(/sample)?\.json")
 _ATTACHMENT = "attachment://"
 #: What Inspect's own scores mean as numbers.
 _VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-_HEAD = ("eval", "status", "results", "stats")
+_HEAD = ("version", "eval", "status", "results", "stats")
 _SECOND = 2
+_TESTED = "2"
 
 
 class InspectReader(KnownReader):
@@ -113,6 +114,7 @@ class InspectReader(KnownReader):
     def _read_head(self, log: Log, head: Json) -> None:
         """Take in what a log says of itself, and which score is looked at."""
         told, evaluation, wanted = log.description, head.at("eval"), log.options.score
+        log.compare_version(head.text("version"), _TESTED)
         told.model = evaluation.text("model")
         ids = evaluation.get("dataset", "sample_ids")
         told.expected = len(ids) if isinstance(ids, list) else evaluation.count("dataset", "samples")

@@ -61,13 +61,16 @@ class ImportOptions:
 
     `score` is one of several scores of the log. `dataset` is a file with what was asked, where the log has
     not got it. `columns` says which column of a plain file is what (`completion` → `my_output`). `task` is
-    one of several tasks of the log.
+    one of several tasks of the log. Questions with several right letters are an error, or left out with
+    `single_answers`; so are more broken lines than `allow_failed`, a number or a share such as `"2%"`.
     """
 
     score: str | None = None
     dataset: Path | None = None
     task: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    single_answers: bool = False
+    allow_failed: int | str | None = None
 
 
 @dataclass
@@ -606,6 +609,16 @@ class Log:
             several = f"`{self.path}` holds {holds} of several models: {listing(sorted(models))}"
             raise self.make_error("E201", several, hint)
         self.description.model = next(iter(models), None)
+
+    def compare_version(self, stated: str | None, tested: str) -> None:
+        """Tell once when a log is of a newer version than the one that was tested."""
+
+        def split(text: str) -> list[int]:
+            return [int(one) for one in re.findall(r"\d+", text)[:3]]
+
+        message = f"the log is of version {stated}; {tested} is the newest that was tested"
+        if stated and split(stated) > split(tested) and all(message != one.message for one in self.notices):
+            self.notice(message, "compare its numbers with those that the tool reports")
 
     def mark_broken(self, message: str, where: Place) -> None:
         """Remember a line or a member that cannot be used."""

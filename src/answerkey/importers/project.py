@@ -30,6 +30,7 @@ from answerkey.datasets.content import MAX_CELL, require_plain
 from answerkey.datasets.questions import LABELS
 from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.evaluate.prepare import Options
+from answerkey.evaluate.runner import check
 from answerkey.evaluate.runner import run as run_project
 from answerkey.importers.evidence import DATASET_KEY, EvidenceReader
 from answerkey.importers.harnesses import LightevalReader, LmEvalReader
@@ -49,6 +50,7 @@ from answerkey.importers.promptfoo import PromptfooReader
 from answerkey.importers.tables import (
     AnthropicBatchReader,
     EveryEvalEverReader,
+    ExportReader,
     MmluProReader,
     OpenAiBatchReader,
     PlainReader,
@@ -74,11 +76,14 @@ _READERS: tuple[type[LogReader], ...] = (
     PromptfooReader,
     EveryEvalEverReader,
     EvidenceReader,
+    ExportReader,
     PlainReader,
 )
 READERS: Registry[LogReader] = Registry("answerkey.importers", {one.kind: one for one in _READERS})
 _REPORT_EVERY = 2_000
 _HASHED = 2**20
+#: A log that has no larger share of the keys of a kind is not near to it.
+_NEAR = 0.5
 _ENDINGS = (".gz", ".zst", ".eval", ".jsonl", ".ndjson", ".json", ".zip", ".csv", ".tsv", ".parquet")
 
 
@@ -157,12 +162,39 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
 ) -> Imported:
     """Import a log into a new folder (default `imported/<name>`) and return what it holds.
 
-    `kind` is one of `READERS`, or `auto`; `task`, `score`, `dataset` and `columns` are those of
-    `ImportOptions`. Questions with several right letters are an error, or left out with `single_answers`.
-    More broken lines than `allow_failed` (a number, or a share such as `"2%"`) are an error; nothing is
-    written then.
+    `kind` is one of `READERS`, or `auto`; the rest is told by `ImportOptions`. What a run of the import would
+    refuse is among its notices.
     """
-    source = Path(path)
+    options = ImportOptions(
+        score, None if dataset is None else Path(dataset), task, columns or {}, single_answers, allow_failed
+    )
+    try:
+        found = _import(kind, Path(path), None if out is None else Path(out), options, progress)
+    except DataError as error:
+        near = _name_nearest(LogPreview(Path(path))) if kind == AUTO and Path(path).exists() else None
+        if near and near != error.hint:
+            error.hint = f"{near}; {error.hint}" if error.hint else near
+        raise
+    errors = check(found.folder).errors if found.has_questions else ()
+    if not errors:
+        return found
+    more = f", and {len(errors) - 1} more mistakes" if len(errors) > 1 else ""
+    refused = Notice(
+        f"`answerkey run` would refuse it: {errors[0].message}{more}",
+        where=errors[0].where,
+        hint=f"`answerkey check {found.folder}` shows all; `answerkey run --allow-failed N` leaves rows out",
+    )
+    return replace(found, notices=(*found.notices, refused))
+
+
+def _import(
+    kind: str,
+    source: Path,
+    out: Path | None,
+    options: ImportOptions,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Imported:
+    """Import a log, whole or not at all."""
     if not source.exists():
         raise DataError("E201", f"there is no log `{source}`", where=Place(file=str(source)))
     require_plain(source)
@@ -170,15 +202,15 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
         hint = suggest(kind, [*READERS, AUTO]) or f"kinds: {listing([AUTO, *READERS])}"
         raise SpecError("E119", f"there is no kind of log `{kind}`", hint=hint)
     reader = READERS[detect_kind(source) if kind == AUTO else kind]()
-    log = Log(source, ImportOptions(score, None if dataset is None else Path(dataset), task, columns or {}))
+    log = Log(source, options)
     name = source.resolve().name
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
-    folder = Path(out) if out is not None else Path("imported") / (name or "log")
+    folder = out if out is not None else Path("imported") / (name or "log")
     with _write_whole(folder) as temporary:
         parts: list[tuple[Path, ImportedTask]] = []
         keys: set[str] = set()
-        several, read = _SeveralRight(log, is_allowed=single_answers), 0
+        several, read = _SeveralRight(log, is_allowed=options.single_answers), 0
         records = several.leave_out(reader.read(log))
         # A reader goes over to another task by another description.
         for number, (_, group) in enumerate(groupby(records, lambda _: id(log.description))):
@@ -191,13 +223,15 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
                 read = _fill(store, group, log, read, progress)
                 if store.counts["says"]:
                     parts.append((part, _write_part(part, log, store, told, keys)))
-        limit = Options(allow_failed=allow_failed).failed_limit(max(log.seen, read + log.broken))
+        limit = Options(allow_failed=options.allow_failed).failed_limit(max(log.seen, read + log.broken))
         if log.broken > limit:
             log.errors.raise_any()
         several.refuse()
-        if task is not None and task not in log.tasks:
-            there = f"tasks: {listing(log.tasks)}" if log.tasks else "leave `--task` out: it has only one"
-            raise log.make_error("E206", f"the log has no task `{task}`", suggest(task, log.tasks) or there)
+        wanted = options.task
+        if wanted is not None and wanted not in log.tasks:
+            hint = f"tasks: {listing(log.tasks)}" if log.tasks else "leave `--task` out: it has only one"
+            hint = suggest(wanted, log.tasks) or hint
+            raise log.make_error("E206", f"the log has no task `{wanted}`", hint)
         if not parts:
             raise log.make_error(
                 "E210", "nothing of the log can be used" if log.broken else "the log has no completions"
@@ -312,7 +346,7 @@ def open_log(path: Path) -> Run | None:
     out = place / _make_key(path.resolve().name)  # by this name people see it
     if not (place / "project").exists():
         with suppress(SpecError):  # another process was faster
-            import_log(kind, path, out=place / "project")
+            _import(kind, path, place / "project", ImportOptions())
     if not is_run(out) or load_run(out).status != "complete":
         shutil.rmtree(out, ignore_errors=True)
         run_project(place / "project", out=out)
@@ -330,7 +364,22 @@ def detect_kind(path: str | Path) -> str:
     message = f"the kind of the log `{path}` is not recognised"
     files = listing(sorted(preview.names), limit=5)
     hint = f"name one of {listing(READERS)} in place of `auto`; files there: {files}"
+    hint = _name_nearest(preview) or hint
     raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
+
+
+def _name_nearest(preview: LogPreview) -> str | None:
+    """Return which kind a log is nearest to, and what of that it lacks; None where nothing is near."""
+    known = {name for name in preview.first if isinstance(name, str)}
+    best, told = _NEAR, None
+    for kind in READERS:
+        reader = READERS[kind]
+        for keys in (*getattr(reader, "row_keys", ()), *getattr(reader, "head_keys", ())):
+            there = {one for one in keys if one in known or preview.mentions(one)}
+            if len(there) / len(keys) > best:
+                best, missing = len(there) / len(keys), listing(sorted(keys - there))
+                told = f"it is nearest to `{kind}`, but lacks {missing}"
+    return told
 
 
 @contextmanager

@@ -272,6 +272,7 @@ def _to_bytes(body: object) -> bytes:
 #: Where answerkey's own rows say which trial they are of, what became of the call, and the labels.
 _OWN = ("trial", "completion_status", "choice_labels")
 _LONGEST_TRIAL = 9
+_TESTED = "0.3.0"
 
 
 class EveryEvalEverReader(KnownReader):
@@ -305,6 +306,7 @@ class EveryEvalEverReader(KnownReader):
 
             def read_row(row: Json, told: LogDescription = told) -> list[Record]:
                 told.model = told.model or row.text("model_id")
+                log.compare_version(row.text("schema_version"), _TESTED)
                 return _read_every_eval_ever(row)
 
             yield from log.convert(file, log.rows(file), read_row)
@@ -385,3 +387,49 @@ def _list_replies(row: Json) -> list[Completion]:
         )
         for place, said in enumerate(map(responses.read_message, texts))
     ]
+
+
+# ── our own exports ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ExportReader(KnownReader):
+    """Reads what `answerkey export --to jsonl` writes: an object for each sample and trial."""
+
+    kind = "answerkey"
+    title = "answerkey export"
+    row_keys = ({"sample_id", "trial", "completion", "completion_status", "scores", "sample"},)
+
+    def read(self, log: Log) -> Iterator[Record]:
+        """Yield a record for each row; the first scorer, or that of `--score`, says how it was judged."""
+        log.description.task = log.path.name.partition(".")[0]
+
+        def read_row(row: Json) -> Record:
+            name, told = row.text("sample_id"), log.description
+            if name is None:
+                raise DamagedError("the row has no `sample_id`")
+            scores = row.object("scores")
+            told.score = log.options.score or told.score or next(iter(scores), None)
+            judged = Json(scores.get(str(told.score))).at("metadata")
+            question = ask.read_asked(row.object("sample"), None, target=judged.get("ground_truth_choice"))
+            choices = ask.read_texts(judged.get("choices")) or question.choices
+            if choices != question.choices:
+                question = replace(question, choices=choices, truth=judged.text("ground_truth_choice"))
+            stated = row.text("completion_status") or ""
+            status = CompletionStatus(stated) if stated in set(CompletionStatus) else CompletionStatus.OK
+            said = Completion(
+                row.text("completion"),
+                status,
+                prompts.read_messages(row.get("prompt")),
+                finish_reason=row.text("finish_reason"),
+                prompt_tokens=row.count("prompt_tokens"),
+                completion_tokens=row.count("completion_tokens"),
+                latency=row.number("latency"),
+                error=row.text("error"),
+                reasoning=row.text("reasoning"),
+            )
+            value = Json(scores.get(str(told.score))).number("values", "is_correct")
+            verdict = Verdict(value, judged.text("predicted_choice"))
+            return Record(name, question, said, verdict, row.count("trial") or 0)
+
+        for file in log.files(*_LINES):
+            yield from log.convert(file, log.rows(file), read_row)

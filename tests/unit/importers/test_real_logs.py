@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,3 +51,70 @@ def test_outputs_of_mmlu_pro_are_read_from_the_archive(
     assert {len(row["choices"]) for row in rows} <= set(range(1, 11))
     assert len({row["category"] for row in rows}) == 14
     assert all(row["answer"] in row["choices"] for row in rows)
+
+
+def read_known() -> dict[tuple[str, tuple[str, ...]], str]:
+    """Return the right letters of all MMLU and ARC questions, by question and options."""
+    known: dict[tuple[str, tuple[str, ...]], str] = {}
+    for file in sorted((FOLDER / "mmlu").rglob("*.csv")):
+        with file.open(encoding="utf-8", newline="") as stream:
+            for question, *options, letter in csv.reader(stream):
+                known[question.strip(), tuple(one.strip() for one in options)] = letter
+    for file in sorted((FOLDER / "arc_challenge").glob("*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            options = row["question"]["choices"]
+            labels = [one["label"] for one in options]
+            texts = tuple(one["text"].strip() for one in options)
+            known[row["question"]["stem"].strip(), texts] = "ABCDE"[labels.index(row["answerKey"])]
+    return known
+
+
+#: Log, task, samples, the tool's own number, ours by `stated_answer`. Where they differ, the tool reads only
+#: the forms that it asks for (`ANSWER: X`, an exact letter), or takes the last letter of any text.
+REAL = [
+    ("inspect/*mcq_AG*.eval", "mcq", 60, 4 / 60, 12 / 60),
+    ("inspect/*mcq-epochs*.eval", "mcq_epochs", 20, 0.1, 0.15),
+    ("inspect/*dicty*.eval", "dicty", 10, 0.2, 0.0),
+    ("inspect/*custom*.json", "custom", 40, 0.3, 0.3),
+    ("lm_eval_chat", "local_gen", 120, 2 / 120, None),
+    ("lm_eval_chat", "local_arc_gen", 60, 1 / 60, 0.1),
+    ("lm_eval_loglikelihood", "local_mc", 120, 31 / 120, 31 / 120),
+    ("lm_eval_loglikelihood", "local_cloze", 120, 33 / 120, 33 / 120),
+    ("lm_eval_generate", "x_gpqa", 40, 0.0, 0.2),
+    ("evalscope", "general_mcq_example", 60, 11 / 60, 11 / 60),
+    ("lighteval", "localgpqa-0", 40, 0.15, 0.15),
+    ("lighteval", "localem-0", 40, 0.0, 0.175),
+    ("opencompass", "localmcq", 40, 0.275, 0.275),
+    ("helm", "mmlu_anatomy_joint", 25, 0.0, 0.08),
+    ("promptfoo/out1.json", "out1", 40, 0.25, 0.25),
+    ("promptfoo/out1.csv", "out1", 40, 0.25, 0.25),
+    ("promptfoo/out1.yaml", "out1", 40, 0.25, 0.25),
+    ("promptfoo/out2*.json", "out2_repeat_two_providers", 8, 0.4, None),
+    ("every_eval_ever", "mcq", 60, 4 / 60, 14 / 60),
+    ("every_eval_ever", "mcq_epochs", 20, 0.1, 0.25),
+]
+
+
+@pytest.mark.parametrize(("pattern", "key", "samples", "theirs", "ours"), REAL)
+def test_every_field_of_a_real_log_is_right(
+    desk: Desk, pattern: str, key: str, samples: int, theirs: float, ours: float | None
+) -> None:
+    """Question, options and truth are those of the dataset; the numbers are the tool's, and ours."""
+    found = desk.bring(next((FOLDER / "real_logs").glob(pattern)))
+    task = next(one for one in found.tasks if one.key == key)
+    assert (task.samples, task.their_mean) == (samples, pytest.approx(theirs))
+    known, wrong = read_known(), []
+    for row in desk.asked(task="" if len(found.tasks) == 1 else key):
+        options = tuple(one.strip() for one in row["options"] or ())
+        right = [
+            letter
+            for (asked, texts), letter in known.items()
+            if texts == options and asked in row["question"]
+        ]
+        if "ABCDE"[row["choices"].index(row["answer"])] not in right:
+            wrong.append(row)
+    assert wrong == []
+    if ours is not None:
+        run = ak.run(desk.out, out=desk.folder / "run")
+        assert run.tasks[key].metrics["Accuracy"].value == pytest.approx(ours)

@@ -376,7 +376,7 @@ def _name_nearest(preview: LogPreview) -> str | None:
         reader = READERS[kind]
         for keys in (*getattr(reader, "row_keys", ()), *getattr(reader, "head_keys", ())):
             there = {one for one in keys if one in known or preview.mentions(one)}
-            if len(there) / len(keys) > best:
+            if 1 > len(there) / len(keys) > best:
                 best, missing = len(there) / len(keys), listing(sorted(keys - there))
                 told = f"it is nearest to `{kind}`, but lacks {missing}"
     return told

@@ -171,9 +171,9 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     try:
         found = _import(kind, Path(path), None if out is None else Path(out), options, progress)
     except DataError as error:
-        near = _name_nearest(LogPreview(Path(path))) if kind == AUTO and Path(path).exists() else None
-        if near and near != error.hint:
-            error.hint = f"{near}; {error.hint}" if error.hint else near
+        is_table = kind == AUTO and error.code != "E201" and detect_kind(path) == PlainReader.kind
+        near = _name_nearest(LogPreview(Path(path))) if is_table else None
+        error.hint = "; ".join(filter(None, (near, error.hint))) or None
         raise
     errors = check(found.folder).errors if found.has_questions else ()
     if not errors:
@@ -376,7 +376,7 @@ def _name_nearest(preview: LogPreview) -> str | None:
         reader = READERS[kind]
         for keys in (*getattr(reader, "row_keys", ()), *getattr(reader, "head_keys", ())):
             there = {one for one in keys if one in known or preview.mentions(one)}
-            if 1 > len(there) / len(keys) > best:
+            if len(there) / len(keys) > best:
                 best, missing = len(there) / len(keys), listing(sorted(keys - there))
                 told = f"it is nearest to `{kind}`, but lacks {missing}"
     return told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.errors import DataError, SpecError
+from answerkey.errors import DataError, RunError, SpecError
 from answerkey.importers import READERS, Log, LogPreview, Question, Record, Verdict, detect_kind, import_log
 from answerkey.importers.project import NOT_IN_LOG, RecordStore
 from answerkey.types import Completion, CompletionStatus
@@ -275,3 +276,85 @@ def test_the_last_of_the_same_trial_counts_where_a_tool_writes_anew(tmp_path: Pa
     assert join(tmp_path, records, last_wins=True) == (3, 1, 0)
     rows = read(tmp_path, "completions.parquet", "sample_id", "completion")
     assert rows == [("a", "new"), ("b", "b 0"), ("c", "c 0")]
+
+
+def test_a_log_that_is_nearly_of_a_kind_says_what_it_lacks(desk: Desk) -> None:
+    """Whether a table is read in its place, or nothing is."""
+    rows = [{"doc_id": 1, "doc": {"question": "Which?"}, "resps": []}]
+    error = desk.refuse("no column holds the truth", desk.lines("near.jsonl", rows))
+    assert str(error.hint).startswith(
+        "it is nearest to `lm-eval`, but lacks `filtered_resps`; name the column"
+    )
+    error = desk.refuse("is not recognised", desk.json("near.yaml", rows[0]))
+    assert error.hint == "it is nearest to `lm-eval`, but lacks `filtered_resps`"
+    error = desk.refuse("is not recognised", desk.write("far.yaml", "a: 1"))
+    assert "in place of `auto`; files there: `far.yaml`" in str(error.hint)
+
+
+def test_an_import_says_what_a_run_of_it_would_refuse(desk: Desk) -> None:
+    """The first mistake, how many more there are, and the command that shows them."""
+    rows = [
+        {"id": number, "question": f"{number}?", "options": ["x", "y"], "answer": "A", "completion": "A"}
+        for number in range(30)
+    ]
+    assert desk.bring(desk.lines("fine.jsonl", rows)).notices == ()
+    for row in rows[:2]:
+        row["answer"] = "Z"
+    found = desk.bring(desk.lines("two.jsonl", rows))
+    message = found.notices[-1].message
+    assert message.startswith("`answerkey run` would refuse it: sample `0`: ground truth 'Z'")
+    assert message.endswith(", and 1 more mistakes")
+
+
+def test_an_export_of_ours_can_be_imported_again(desk: Desk) -> None:
+    """With its trials, its verdicts, and the labels that the scorer had."""
+    rows = [
+        {
+            "id": str(number),
+            "question": f"{number}?",
+            "options": ["x", "y"],
+            "answer": "B",
+            "completion": said,
+        }
+        for number, said in enumerate(("B", "The answer is A.", "none"))
+    ]
+    found = desk.bring(desk.lines("said.jsonl", rows))
+    run = ak.run(found.folder, out=desk.folder / "run")
+    ak.export(run, "jsonl", desk.folder / "out.jsonl")
+    again = desk.bring(desk.folder / "out.jsonl")
+    assert (again.kind, again.samples, again.tasks[0].their_mean) == ("answerkey", 3, 1 / 3)
+    assert desk.asked("question", "options", "choices", "answer")[0] == ("0?", ["x", "y"], ["A", "B"], "B")
+    assert desk.said("completion", "their_answer")[1] == ("The answer is A.", "A")
+    second = ak.run(again.folder, out=desk.folder / "second")
+    assert second.metrics["Accuracy"].value == run.metrics["Accuracy"].value
+    desk.refuse("the row has no `sample_id`", desk.lines("bad.jsonl", [{**exported(), "sample_id": None}]))
+
+
+def exported(**fields: object) -> dict[str, object]:
+    """Return a row as we export it."""
+    row: dict[str, object] = {"sample_id": "1", "trial": 0, "completion": "B", "completion_status": "OK"}
+    return {**row, "scores": {}, "sample": {}, **fields}
+
+
+def test_a_log_is_accepted_wherever_a_run_is(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is imported and scored once; what was told then is told again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(desk.folder / "cache"))
+    asked = {"question": "Which?", "options": ["x", "y"], "answer": "B"}
+    one, two = (
+        desk.lines(f"{name}.jsonl", [{**asked, "id": str(number), "completion": said} for number in range(9)])
+        for name, said in (("one", "B"), ("two", "A"))
+    )
+    compared = ak.compare(one, two)
+    assert "+100" in str(compared) or "-100" in str(compared)
+    run = ak.load_run(one)
+    assert (run.status, run.metrics["Accuracy"].value) == ("complete", 1.0)
+    place = run.path
+    assert place is not None
+    assert ak.load_run(one).path == place
+    assert len(list((desk.folder / "cache" / "answerkey" / "logs").iterdir())) == 2
+    shutil.rmtree(str(place))
+    assert ak.load_run(one).status == "complete"
+    with pytest.raises(RunError, match="is not a run folder"):
+        ak.load_run(desk.write("note.md", "no log"))
+    log = desk.lines("three.jsonl", [{**exported(), "sample": {**asked, "version": 1}}])
+    assert ak.load_run(log).tasks

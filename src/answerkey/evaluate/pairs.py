@@ -290,7 +290,7 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         forced = [list_forced(one.task_run.manifest) for one in (first, other)]
         if forced[0] != forced[1]:
             kinds = " and ".join(sorted({*forced[0], *forced[1]}))
-            text = f"the {kinds} of {names} differ: a difference may be of that, not of the model"
+            text = f"{names} differ in their {kinds}: a difference may be of that, not of the model"
             notices.append(Notice(text))
         if (first.scorer, first.value) != (other.scorer, other.value):
             values = [f"`{one.value}` of `{one.scorer}` in `{one.label}`" for one in (first, other)]

@@ -800,9 +800,12 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
             where = f" at `{found.host}`" if found.api.name in having else ""
             others = [f"`{name}`" for name in having if name != found.api.name]
             own = [name for name, one in PROVIDERS.items() if all(map(one.names.get, unfit))]
+            own = own if found.api.name == "chat" not in having else []
             others += [f"`chat` of {listing(own)}"] if own else []
             hint = "leave it out of `generation`"
             hint += f" (APIs that have it: {', '.join(others)})" if others else ""
+            if "vllm" in own and _find_provider(found.url) is None:
+                hint += "; if one of them is at that address, say which: `vllm/NAME` and `VLLM_BASE_URL`"
             hint += f"; a field of the endpoint's own can be sent with `extra_body` (`?{EXTRA}NAME=`)"
         message = f"{start}: {found.api.title}{where} does not take {listing(unfit)}"
         raise SpecError("E108", message, hint=hint)

@@ -173,11 +173,11 @@ def build_calls(
     may be answered otherwise.
     """
     is_cached, sees_sample, calls = not isinstance(model, NamedOnly), isinstance(model, PackageModel), []
-    is_constrained = isinstance(model, LiveModel) and bool(model.needs)
+    constrained = model if isinstance(model, LiveModel) and model.needs else None
     for one in questions:
         number, shown = one.trial + trial, one.messages
         shown = [*shown, {"sample_id": one.sample_id}] if sees_sample else shown
-        choices = list(read_choices(model.name, one)) if is_constrained else None
+        choices = list(read_choices(constrained.name, one)) if constrained is not None else None
         shown = [*shown, {"choices": choices}] if choices else shown
         key, asked = call_key(model, shown, number), replace(one, trial=number) if sees_sample else None
         calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked, choices))

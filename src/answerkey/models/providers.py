@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing
@@ -296,7 +296,7 @@ class Api:
         for known, value in connection.generation.sent().items():
             if known not in _LOGPROBS:
                 given = merge_bodies(given, nest(self.names[known], value))
-        name, wanted = self.schema_name, connection.schema
+        name, wanted = self.schema_name, cast("object", connection.schema)
         if connection.choices is not None:
             name, wanted = self.names["answer_format"], list(connection.choices)
             if name.endswith("schema"):
@@ -304,7 +304,7 @@ class Api:
         if wanted is not None:
             given = merge_bodies(given, merge_bodies(_FORMATS[name], nest(name, wanted)))
         if (text := connection.generation.prefill) is not None:
-            last = {"role": "assistant", "content": text}
+            last: dict[str, object] = {"role": "assistant", "content": text}
             match self.names["prefill"]:
                 case "messages.prefix":
                     last["prefix"] = True
@@ -799,12 +799,12 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
             having = [name for name, one in APIS.items() if not one.unsupported.intersection(unfit)]
             where = f" at `{found.host}`" if found.api.name in having else ""
             others = [f"`{name}`" for name in having if name != found.api.name]
-            own = [name for name, one in PROVIDERS.items() if all(map(one.names.get, unfit))]
-            own = own if found.api.name == "chat" not in having else []
-            others += [f"`chat` of {listing(own)}"] if own else []
+            able = [name for name, one in PROVIDERS.items() if all(map(one.names.get, unfit))]
+            able = able if found.api.name == "chat" not in having else []
+            others += [f"`chat` of {listing(able)}"] if able else []
             hint = "leave it out of `generation`"
             hint += f" (APIs that have it: {', '.join(others)})" if others else ""
-            if "vllm" in own and _find_provider(found.url) is None:
+            if "vllm" in able and _find_provider(found.url) is None:
                 hint += "; if one of them is at that address, say which: `vllm/NAME` and `VLLM_BASE_URL`"
             hint += f"; a field of the endpoint's own can be sent with `extra_body` (`?{EXTRA}NAME=`)"
         message = f"{start}: {found.api.title}{where} does not take {listing(unfit)}"
@@ -823,6 +823,9 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
         hint = "use `api_key` or `custom_headers`"
         raise SpecError("E117", f"{start}: `extra_body` holds a secret, `{name}`", hint=hint)
     if isinstance(found.api, Api):
+        if found.api.name == "anthropic" and (generation.prefill or ".")[-1].isspace():
+            message = f"{start}: {found.api.title} takes no `prefill` that ends in white space"
+            raise SpecError("E108", message, hint="end it with the last word")
         probe = [{"role": "system", "content": ""}, {"role": "user", "content": ""}]
         probed = replace(found, generation=generation, choices=["A"] if generation.answer_format else None)
         own = found.api.build_own(probed, probe) | {"stream": False}

@@ -262,6 +262,7 @@ def test_deepseek_begins_replies_at_another_address() -> None:
             "vllm/m?api=completions&echo=true&answer_format=choice",
             "`echo`, `answer_format` cannot be set together",
         ),
+        ("anthropic/m?prefill=So%3A%20", "the API `anthropic` takes no `prefill` that ends in white space"),
         (
             "openai/m?answer_format=choice&extra_body.response_format.type=text",
             "`response_format.type` of `extra_body` is set by answerkey itself",

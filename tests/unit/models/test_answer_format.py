@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -35,6 +35,21 @@ CHAT = {"model": "m", "messages": ASK}
 JSON = '{"answer": "B"}'
 #: Environment values that lead from every provider's name to the test server.
 AT_SERVER = {f"{name.upper()}_BASE_URL": "{url}" for name in PROVIDERS}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[TestServer]:
+    """Return a server for all tests."""
+    with TestServer() as started:
+        yield started
+
+
+@pytest.fixture
+def server(running: TestServer) -> TestServer:
+    """Return the server as if it had been asked nothing."""
+    running.change(ignores_format=False)
+    running.forget()
+    return running
 
 
 def ask(server: TestServer, name: str, *questions: Question) -> tuple[dict[str, object], list[Completion]]:
@@ -98,20 +113,21 @@ def ask(server: TestServer, name: str, *questions: Question) -> tuple[dict[str, 
         ),
     ],
 )
-def test_each_api_is_asked_for_a_choice(name: str, body: dict[str, object], came: str | None) -> None:
+def test_each_api_is_asked_for_a_choice(
+    server: TestServer, name: str, body: dict[str, object], came: str | None
+) -> None:
     """The server obeys; what is scored is the bare choice, and the JSON that came is kept."""
-    with TestServer("A? No: the answer is B.") as server:
-        sent, (said,) = ask(server, name)
+    server.change("A? No: the answer is B.")
+    sent, (said,) = ask(server, name)
     assert (sent, said.text, said.raw) == (body, "B", came)
 
 
 @pytest.mark.parametrize("name", ["{url}?answer_format=choice#m", "vllm/m?answer_format=choice"])
 @pytest.mark.parametrize("reply", ["B", "The answer is B.", JSON])
-def test_a_reply_of_another_form_stays_as_it_is(name: str, reply: str) -> None:
+def test_a_reply_of_another_form_stays_as_it_is(server: TestServer, name: str, reply: str) -> None:
     """Where an endpoint ignores the constraint, the reply is scored as it is written."""
-    with TestServer(reply) as server:
-        server.change(ignores_format=True)
-        _, (said,) = ask(server, name)
+    server.change(reply, ignores_format=True)
+    _, (said,) = ask(server, name)
     assert said.text == ("B" if reply == JSON else reply)
 
 
@@ -134,24 +150,23 @@ def test_only_the_object_that_we_asked_for_is_taken_off(text: str) -> None:
     assert take_off_envelope(Completion(' {"answer":"B"}\n')).text == "B"
 
 
-def test_thoughts_before_the_object_are_taken_out_first() -> None:
+def test_thoughts_before_the_object_are_taken_out_first(server: TestServer) -> None:
     """The choice is scored, the thoughts are kept apart, and `raw` is the whole text."""
     whole = f"<think>A?</think>\n{JSON}"
-    with TestServer(whole) as server:
-        server.change(ignores_format=True)
-        _, (said,) = ask(server, "{url}?answer_format=choice#m")
+    server.change(whole, ignores_format=True)
+    _, (said,) = ask(server, "{url}?answer_format=choice#m")
     assert (said.text, said.reasoning, said.raw) == ("B", "A?", whole)
 
 
-def test_the_choices_are_those_of_the_sample() -> None:
+def test_the_choices_are_those_of_the_sample(server: TestServer) -> None:
     """The same prompt with other choices is another call; with the same ones it is asked once."""
     asked = [
         Question(str(at), ASK, choices) for at, choices in enumerate((("A", "B"), ("yes", "no"), ("A", "B")))
     ]
-    with TestServer("no") as server:
-        _, said = ask(server, "{url}?answer_format=choice#m", *asked)
-        assert [one.text for one in said] == ["A", "no", "A"]
-        assert server.asked.total == 2
+    server.change("no")
+    _, said = ask(server, "{url}?answer_format=choice#m", *asked)
+    assert [one.text for one in said] == ["A", "no", "A"]
+    assert server.asked.total == 2
 
 
 def test_a_sample_without_choices_is_an_error() -> None:
@@ -162,24 +177,24 @@ def test_a_sample_without_choices_is_an_error() -> None:
         model.answer([Question("7", ASK)])
 
 
-def test_batches_and_nodes_send_the_same_body() -> None:
+def test_batches_and_nodes_send_the_same_body(server: TestServer) -> None:
     """One by one, as a line of a batch, and from the node of a cluster."""
-    with TestServer("B") as server:
-        alone, _ = ask(server, "{url}?answer_format=choice&max_tokens=9#m")
-        found = connect(f"{server.url}?answer_format=choice&max_tokens=9#m", caller=Caller({}))
-        model = LiveModel(found)
-        (call,) = build_calls(model, [QUESTION], 0)
-        line = write_line(found, call)
-        assert isinstance(line, bytes)
-        assert json.loads(line)["body"] == alone
-        for other in (LiveModel(found, actors=FakeActors()), LiveModel(found, batches=MemoryBook())):
-            server.change(batch_polls=1)
-            server.forget()
-            with other:
-                (said,) = other.answer([QUESTION])
-            assert (said.text, said.raw) == ("B", JSON)
-            bodies = [one.body for one in server.asked.requests if one.path.endswith("/chat/completions")]
-            assert bodies == ([alone] if other.actors else [])
+    server.change("B")
+    alone, _ = ask(server, "{url}?answer_format=choice&max_tokens=9#m")
+    found = connect(f"{server.url}?answer_format=choice&max_tokens=9#m", caller=Caller({}))
+    model = LiveModel(found)
+    (call,) = build_calls(model, [QUESTION], 0)
+    line = write_line(found, call)
+    assert isinstance(line, bytes)
+    assert json.loads(line)["body"] == alone
+    for other in (LiveModel(found, actors=FakeActors()), LiveModel(found, batches=MemoryBook())):
+        server.change(batch_polls=1)
+        server.forget()
+        with other:
+            (said,) = other.answer([QUESTION])
+        assert (said.text, said.raw) == ("B", JSON)
+        bodies = [one.body for one in server.asked.requests if one.path.endswith("/chat/completions")]
+        assert bodies == ([alone] if other.actors else [])
 
 
 def test_an_adapter_is_given_the_choices() -> None:
@@ -215,21 +230,21 @@ BEGUN = {"model": "m", "messages": [*ASK, LAST]}
         ("{url}?api=completions#m", {"model": "m", "prompt": "A or B?\n\nThe answer is"}),
     ],
 )
-def test_a_reply_is_begun(name: str, body: dict[str, object]) -> None:
+def test_a_reply_is_begun(server: TestServer, name: str, body: dict[str, object]) -> None:
     """Each API is told to go on from there; the completion is what follows, repeated or not."""
     start, mark, model = name.partition("#")
     begun = f"{start}{'&' if '?' in start else '?'}prefill=The%20answer%20is{mark}{model}"
-    with TestServer(" B") as server:
-        sent, (said,) = ask(server, begun)
+    server.change(" B")
+    sent, (said,) = ask(server, begun)
     repeated = "The answer is B" if '"prefix"' in json.dumps(sent) else None
     assert (sent, said.text, said.raw) == (body, " B", repeated)
 
 
-def test_a_text_that_does_not_begin_so_stays() -> None:
+def test_a_text_that_does_not_begin_so_stays(server: TestServer) -> None:
     """Only the prefill itself is taken off; a refusal has no text to take it from."""
-    with TestServer({"A or B?": "B, the answer is", "C?": Reply("no", "refusal")}) as server:
-        refused = Question("2", [{"role": "user", "content": "C?"}])
-        _, said = ask(server, "vllm/m?prefill=the%20answer%20is", QUESTION, refused)
+    server.change({"A or B?": "B, the answer is", "C?": Reply("no", "refusal")})
+    refused = Question("2", [{"role": "user", "content": "C?"}])
+    _, said = ask(server, "vllm/m?prefill=the%20answer%20is", QUESTION, refused)
     assert [one.text for one in said] == ["B, the answer is", None]
 
 

@@ -191,8 +191,9 @@ class Completion:
     `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like message
     (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known. `reasoning` is
     what a reasoning model thought, apart from its answer; `reasoning_tokens` are part of the completion's.
-    `error` says why the status is ERROR, `raw` is the body that could not be read, or the text from which
-    thoughts were taken out. `source` overrules the table's, for one answered from the cache.
+    `error` says why the status is ERROR, `raw` is the body that could not be read, or the text as it came
+    before thoughts or the JSON around a choice were taken off. `source` overrules the table's, for one from
+    the cache.
     """
 
     text: str | None
@@ -612,9 +613,10 @@ def find_worst_status(statuses: Iterable[GateStatus]) -> GateStatus | None:
 
 @dataclass(frozen=True)
 class Question:
-    """What a model is asked for one sample; choices, options and truth are for built-in models only.
+    """What a model is asked for one sample; options and truth are for built-in models only.
 
-    A model that draws draws anew for each `trial`.
+    So are the choices, unless replies are constrained to them. A model that draws draws anew for each
+    `trial`.
     """
 
     sample_id: str

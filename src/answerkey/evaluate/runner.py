@@ -71,7 +71,7 @@ from answerkey.spec import (
     sort_errors,
 )
 from answerkey.templates import RowError
-from answerkey.types import Notice
+from answerkey.types import Notice, Question
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener, Session
@@ -452,7 +452,9 @@ def _describe_model(model: Model | None) -> dict[str, object] | None:
         return None
     # What decides a live model's answers, without secrets; of a function nothing but its name is known.
     beside = {name: one for name in ("identity", "is_function") if (one := getattr(model, name, None))}
-    return {"name": model.name, "simulated": model.is_simulated, **beside}
+    connection: Any = getattr(model, "connection", None)
+    forced = {} if connection is None else connection.generation.forced()
+    return {"name": model.name, "simulated": model.is_simulated, **beside, **forced}
 
 
 def _describe_judge(scorer: Scorer, model: Model | None) -> dict[str, object]:
@@ -673,25 +675,25 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
 
 def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> PlannedTask:
     from answerkey.evaluate.session import choose_price
-    from answerkey.models.calls import call_key, charge
-    from answerkey.models.model import LiveModel, NamedOnly, SnippetModel
+    from answerkey.models.calls import charge
+    from answerkey.models.model import LiveModel, NamedOnly, SnippetModel, build_calls
 
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0
     seen: set[str] = set()
-    for prompts in _build_prompts(prepared) if model is not None else ():
-        first = first or next(iter(prompts), None)
-        sizes = [sum(len(str(message.get("content"))) for message in prompt) for prompt in prompts]
+    for questions in _build_questions(prepared) if model is not None else ():
+        first = first or next((one.messages for one in questions), None)
+        sizes = [sum(len(str(one.get("content"))) for one in question.messages) for question in questions]
         for trials in (prepared.repeat(number).trials for number in range(num_runs)):
             if not isinstance(model, LiveModel | SnippetModel):  # each trial is a call of its own
-                calls += len(prompts) * len(trials)
+                calls += len(questions) * len(trials)
                 characters += sum(sizes) * len(trials)
                 continue
             keys = {
-                key: size
-                for prompt, size in zip(prompts, sizes, strict=True)
+                call.key: size
                 for trial in trials
-                if (key := call_key(model, prompt, trial)) not in seen
+                for call, size in zip(build_calls(model, questions, trial), sizes, strict=True)
+                if call.key not in seen
             }
             seen.update(keys)
             known = cache.list_known(list(keys))
@@ -739,8 +741,8 @@ def _count_unread(prepared: Prepared) -> int:
     return found
 
 
-def _build_prompts(prepared: Prepared) -> Iterator[list[Messages]]:
-    """Yield the prompts, many rows at a time; rows that the dataset has wrong are left out."""
+def _build_questions(prepared: Prepared) -> Iterator[list[Question]]:
+    """Yield what would be asked, many rows at a time; rows that the dataset has wrong are left out."""
     solver, wrong = prepared.task.solver, set(prepared.failed)
     if solver is None:
         return
@@ -750,4 +752,11 @@ def _build_prompts(prepared: Prepared) -> Iterator[list[Messages]]:
         else:
             built = solver.build_prompts(samples, prepared.examples)
             found = [[] if isinstance(one, RowError) else [one] for one in built]
-        yield [one for row, each in enumerate(found) if offset + row not in wrong for one in each]
+        facts = prepared.task.sample_facts(samples) if getattr(prepared.model, "needs", None) else None
+        choices = [None] * len(found) if facts is None else facts.choices
+        yield [
+            Question("", one, choices[row])
+            for row, each in enumerate(found)
+            if offset + row not in wrong
+            for one in each
+        ]

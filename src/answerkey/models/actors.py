@@ -16,7 +16,7 @@ import pickle
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -153,12 +153,11 @@ class ModelActor:
         self._running = self._client.background.submit(self._round.run())
         self._running.add_done_callback(self._round.finish)
 
-    def exchange(self, calls: Sequence[tuple[int, Sequence[Mapping[str, object]]]], kept: int) -> News:
+    def exchange(self, calls: Sequence[Call], kept: int) -> News:
         """Take calls, and the number of the last batch that is kept; return what happened meanwhile."""
         fed = self._require_round()
         if calls:
-            made = [Call(str(number), "", 0, messages) for number, messages in calls]
-            self._client.background.call(lambda: fed.feed(*made))
+            self._client.background.call(lambda: fed.feed(*calls))
         return fed.take(kept, WAIT_SECONDS)
 
     def halt(self, grace: float | None) -> None:
@@ -473,7 +472,7 @@ class ActorRound(Round):
                 # Another actor may be lost, or money come back.
                 await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
                 continue
-            calls = [(one, self._calls[one].messages) for one in chosen]
+            calls = [replace(self._calls[one], key=str(one)) for one in chosen]
             news: News = await worker.call("exchange", calls, kept)
             await self._take(worker, news)
             kept, is_over = news.batch, news.is_over
@@ -500,7 +499,8 @@ class ActorRound(Round):
         endpoint, budget, price, cost = self._endpoint, self._settings.budget, self._settings.price, 0.0
         if budget.max_cost is not None and price is not None:
             try:
-                body = encode_body(endpoint.connection.build(self._calls[number].messages)).encode()
+                call = self._calls[number]
+                body = encode_body(endpoint.connection.build(call.messages, call.choices)).encode()
             except AnswerkeyError:
                 body = b""
             cost = charge(price, *endpoint.estimate_tokens(body))

@@ -102,7 +102,7 @@ class BatchLimits:
 def write_line(connection: Connection, call: Call) -> bytes | Completion:
     """Return a call as a line of a batch's input; a completion with status ERROR when it cannot be built."""
     try:
-        body = connection.build(call.messages)
+        body = connection.build(call.messages, call.choices)
     except AnswerkeyError as error:
         return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
     line = {"custom_id": call.key, "method": "POST", "url": ENDPOINT, "body": body}

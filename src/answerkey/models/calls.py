@@ -49,8 +49,8 @@ class Call:
     """One question to a model; `purpose` is `solve`, or `judge:` and the key of a scorer.
 
     One that is not `is_cached` concerns this run alone: what decides the answer is not all known. `question`
-    is for models that see the sample. Calls with the same `key` are the same question and share one
-    completion.
+    is for models that see the sample; `choices` are what the reply is constrained to, if it is. Calls with
+    the same `key` are the same question and share one completion.
     """
 
     key: str
@@ -60,6 +60,7 @@ class Call:
     purpose: str = "solve"
     is_cached: bool = True
     question: Question | None = None
+    choices: Sequence[str] | None = None
 
 
 FinishedCalls = Sequence[tuple[Call, Completion]]

@@ -235,7 +235,7 @@ class Round:
         """Return the completion of a call, or None when the round is stopped before there is one."""
         endpoint, budget, price = self._endpoint, self._settings.budget, self._settings.price
         try:
-            body = encode_body(endpoint.connection.build(call.messages)).encode()
+            body = encode_body(endpoint.connection.build(call.messages, call.choices)).encode()
         except AnswerkeyError as error:
             return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
         prompt, longest = endpoint.estimate_tokens(body)

@@ -290,6 +290,10 @@ def read_parameters(
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
 #: Whether thoughts in a reply's text are taken out of it, or stay.
 Thinking = Literal["split", "keep"]
+#: What a reply is constrained to: one of the sample's choices.
+AnswerFormat = Literal["choice"]
+#: The parameters that decide how a reply looks.
+FORCED = ("answer_format", "prefill")
 #: What stands before the name of a parameter behind `?` that is sent as it is.
 EXTRA = "extra_body."
 _SECRET_PARAMETER = re.compile(
@@ -304,7 +308,7 @@ class Generation:
     """What is sent beside the messages; None leaves it to the endpoint.
 
     `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the reply is
-    read, and is not sent.
+    read, and is not sent. `prefill` is how the reply begins; the model goes on from there.
     """
 
     temperature: float | None = None
@@ -322,6 +326,8 @@ class Generation:
     reasoning_effort: Effort | None = None
     reasoning_budget: int | None = None
     thinking: Thinking | None = None
+    answer_format: AnswerFormat | None = None
+    prefill: str | None = None
     extra_body: Mapping[str, object] | None = None
 
     def given(self) -> dict[str, object]:
@@ -338,8 +344,12 @@ class Generation:
 
     def sent(self) -> dict[str, object]:
         """Return what is set of the parameters that are sent under a name of the API."""
-        own = ("thinking", "extra_body")
+        own = ("thinking", "extra_body", *FORCED)
         return {name: value for name, value in self._given.items() if name not in own}
+
+    def forced(self) -> dict[str, object]:
+        """Return what is set of the parameters that change what is measured, not only how."""
+        return {name: value for name, value in self._given.items() if name in FORCED}
 
     def over(self, other: Self) -> Self:
         """Return `other` with what is set here in its place; `extra_body` is set field by field."""
@@ -371,6 +381,8 @@ GENERATION_PARAMETERS: dict[str, Parameter] = {
     "reasoning_effort": Parameter("", allowed=get_args(Effort)),
     "reasoning_budget": Parameter(0, minimum=0),
     "thinking": Parameter("", allowed=get_args(Thinking)),
+    "answer_format": Parameter("", allowed=get_args(AnswerFormat)),
+    "prefill": Parameter(""),
 }
 
 

@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from answerkey.errors import HIDDEN, AnswerkeyError, SolverError, SpecError, hide_secrets, listing, suggest
-from answerkey.models.builtin import BUILTIN_MODELS
+from answerkey.models.builtin import BUILTIN_MODELS, read_choices
 from answerkey.models.calls import (
     Call,
     CallSettings,
@@ -173,11 +173,14 @@ def build_calls(
     may be answered otherwise.
     """
     is_cached, sees_sample, calls = not isinstance(model, NamedOnly), isinstance(model, PackageModel), []
+    constrained = model if isinstance(model, LiveModel) and model.needs else None
     for one in questions:
         number, shown = one.trial + trial, one.messages
         shown = [*shown, {"sample_id": one.sample_id}] if sees_sample else shown
+        choices = list(read_choices(constrained.name, one)) if constrained is not None else None
+        shown = [*shown, {"choices": choices}] if choices else shown
         key, asked = call_key(model, shown, number), replace(one, trial=number) if sees_sample else None
-        calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked))
+        calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked, choices))
     return calls
 
 
@@ -203,6 +206,11 @@ class LiveModel(CallSettings):
     def identity(self) -> str:
         """A hash of everything that decides the answers; no secret is in it."""
         return self.connection.identity
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it must know of every sample: the choices, if its replies are constrained to them."""
+        return frozenset({"choices"} if self.connection.generation.answer_format else ())
 
     def require_ready(self) -> None:
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""

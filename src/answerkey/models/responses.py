@@ -178,7 +178,30 @@ def take_out_thoughts(completion: Completion) -> Completion:
         return completion
     thoughts, said = found
     reasoning = "\n".join(filter(None, (completion.reasoning, thoughts)))
-    return replace(completion, text=said, reasoning=reasoning, raw=completion.text)
+    return replace(completion, text=said, reasoning=reasoning, raw=completion.raw or completion.text)
+
+
+#: The field of the JSON object that a reply is asked for, where an endpoint takes no bare choices.
+ANSWER = "answer"
+
+
+def take_off_prefill(completion: Completion, prefill: str) -> Completion:
+    """Return a completion without the text that its reply was begun with, which some endpoints repeat."""
+    text = completion.text
+    if text is None or not text.startswith(prefill):
+        return completion
+    return replace(completion, text=text.removeprefix(prefill), raw=text)
+
+
+def take_off_envelope(completion: Completion) -> Completion:
+    """Return a completion whose text is the bare choice; what is not the JSON object we ask for stays."""
+    try:
+        found = json.loads(completion.text or "")
+    except (ValueError, RecursionError):
+        return completion
+    if not isinstance(found, dict) or found.keys() != {ANSWER} or not isinstance(found[ANSWER], str):
+        return completion
+    return replace(completion, text=mend_text(found[ANSWER]), raw=completion.raw or completion.text)
 
 
 def _find_part(part: object) -> str | None:

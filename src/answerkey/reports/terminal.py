@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from answerkey.reports.view import count_rows, find_example, find_neighbour, label_metric, view_run
-from answerkey.runs import Run, name_answerer
+from answerkey.runs import Run, list_forced, name_answerer
 from answerkey.text import (
     BLANK,
     FRACTION_TYPES,
@@ -152,6 +152,7 @@ def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line
     if model:
         facts.append(("model", str(model["name"])))
         facts += [("", Span(SIMULATED, "warn"))] if model.get("simulated") else []
+        facts += list_forced(task).items()
     else:
         said = "in the dataset"
         if completions.get("source") == "recorded":

@@ -200,7 +200,9 @@ _TALLY = {
     "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
 }
 _NUMBERS = {"metrics": [_METRIC], "tally": _check_tally}
-_MODEL = _nullable({"name": "text", "simulated?": "true or false"})
+_MODEL = _nullable(
+    {"name": "text", "simulated?": "true or false", "answer_format?": "text", "prefill?": "text"}
+)
 _DATASET = {
     **dict.fromkeys(("key?", "display_name?", "file?", "fingerprint?", "category?"), "text?"),
     **dict.fromkeys(("rows_read?", "rows_filtered?", "samples?"), "a count"),
@@ -543,6 +545,17 @@ def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
     file = source.get("file")
     file = Path(file).name if file and not with_folder else file
     return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
+
+
+def list_forced(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return, by their names, what decided how replies look, in words: they change what is measured."""
+    model: Mapping[str, Any] = entry.get("model") or {}
+    said = (
+        {"answer format": "replies are constrained to the sample's choices"}
+        if "answer_format" in model
+        else {}
+    )
+    return said | ({"prefill": repr(model["prefill"])} if "prefill" in model else {})
 
 
 def load_run(path: Run | str | Path | StoredFolder) -> Run:

@@ -164,7 +164,7 @@ class ModelAsAJudge(Scorer):
         needs: frozenset[str] = getattr(model, "needs", frozenset())
         if needs:
             message = f"model `{model.name}` answers multiple-choice questions and cannot judge"
-            raise SpecError("E301", message, hint="name a live model in `model_key`")
+            raise SpecError("E301", message, hint="name a live model without `answer_format` in `model_key`")
         own = {one.name: getattr(self, one.name) for one in fields(ModelAsAJudge)}
         return BoundJudge(**own, model=model, key=key)
 

@@ -153,7 +153,7 @@ def call_model(
 ) -> Completions:
     """Return the model's completion for each prompt and trial, with the prompt in it.
 
-    Choices, options and truth are for the built-in models.
+    Options and truth are for the built-in models, choices for those whose replies are constrained, too.
     """
     require_known(model, samples, known)
     size = len(samples)
@@ -174,14 +174,19 @@ def call_model(
 
 
 def require_known(model: Model, samples: Samples, known: Known | None) -> None:
-    """Raise SpecError E301 when a built-in model needs what neither the scorers nor the dataset tell."""
+    """Raise SpecError E301 when a model needs what neither the scorers nor the dataset tell."""
     missing = missing_parts(model, known)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
+        other = (
+            "use `builtin/constant?choice=A`"
+            if model.name.startswith("builtin/")
+            else "leave `answer_format` out"
+        )
         raise SpecError(
             "E301",
             f"model `{model.name}` answers from the {words} of a scorer, and no scorer of the task has them",
-            hint="add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`",
+            hint=f"add a scorer `string_equals_mcqa`, or {other}",
         )
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     if OPTIONS_COLUMN in needs and len(samples) and not any(read_options(samples, known)):

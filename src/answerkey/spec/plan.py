@@ -362,6 +362,9 @@ class Definitions(Project):
             open_model(model)
         elif (mistake := check_snippet(model.config.snippet)) is not None:
             raise mistake
+        elif forced := model.generation.forced():
+            message = f"model `{model.name}` is Python code, which is not given {listing(forced)}"
+            raise SpecError("E108", message, where=choice.place, hint="leave it out of `generation`")
         return model
 
     def find_model(self, choice: ModelChoice, *, is_called: bool) -> str | ModelConfig | None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
-from answerkey.models.config import Effort, Thinking
+from answerkey.models.config import AnswerFormat, Effort, Thinking
 from answerkey.models.names import ApiName
 from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
 from answerkey.spec.validation import Fields, Key, Number, SecretText, Text, Whole
@@ -173,6 +173,8 @@ class Generation(Fields):
     reasoning_effort: Effort | None = None
     reasoning_budget: Annotated[Whole, Field(ge=0)] | None = None
     thinking: Thinking | None = None
+    answer_format: AnswerFormat | None = None
+    prefill: Annotated[Text, Field(min_length=1)] | None = None
     extra_body: dict[str, Any] | None = None
 
 

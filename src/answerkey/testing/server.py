@@ -36,12 +36,14 @@ from answerkey.testing.replies import (
     Behaviour,
     Messages,
     NoAnswerError,
+    Reply,
     Request,
     Style,
     encode,
     encode_reply,
     find_reply,
     find_style,
+    obey,
     read_prompt,
 )
 
@@ -255,7 +257,7 @@ class RequestHandler:
             return refuse(style, 400, f"unknown field {unknown[0]!r}"), False
         digest, attempt, messages = self._count_prompt(request.path, style, body)
         try:
-            reply = find_reply(self.answers, messages)
+            reply = self._find_reply(body, messages)
         except NoAnswerError as error:
             return refuse(style, 400, str(error)), False
         delay = self.behaviour.choose_delay(digest) + reply.delay
@@ -356,9 +358,13 @@ class RequestHandler:
             self.asked.count(self.asked.faults, fault)
             return int(fault), style.write_error("error", "server_error")
         try:
-            return 200, style.write(body, find_reply(self.answers, messages))
+            return 200, style.write(body, self._find_reply(body, messages))
         except NoAnswerError as error:
             return 400, style.write_error(str(error), "bad_request")
+
+    def _find_reply(self, body: Mapping[str, Any], messages: Messages) -> Reply:
+        reply = find_reply(self.answers, messages)
+        return reply if self.behaviour.ignores_format else obey(body, reply)
 
     async def _keep_files(self, request: web.BaseRequest, body: Mapping[str, Any] | None) -> web.Response:
         """Answer what belongs to files, batches and the list of models; 404 for anything else."""

@@ -17,8 +17,8 @@ from answerkey.testing import Reply, TestServer
 
 RUN_KEYS = "id label path status started_at seconds simulated notices gates tasks"
 TASK_KEYS = (
-    "key display_name model dataset scorer rule num_trials samples headline counts metrics findings audited"
-    " plots rows"
+    "key display_name model forced dataset scorer rule num_trials samples headline counts metrics findings"
+    " audited plots rows"
 )
 HEADLINE_KEYS = "name value interval n right is_share chance above_chance baseline sentence note"
 PLOT_KEYS = "categories invalid rules letters recalls reliability latency tokens"

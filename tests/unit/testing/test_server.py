@@ -19,7 +19,7 @@ import pytest
 
 from answerkey.models.responses import read_message
 from answerkey.testing import FAULTS, KINDS, Asked, Behaviour, Reply, TestServer, answer_by_hash, read_config
-from answerkey.testing.replies import Messages, find_reply, read_prompt
+from answerkey.testing.replies import Messages, find_reply, obey, read_prompt
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "testing.md"
 CHAT = "/v1/chat/completions"
@@ -506,3 +506,23 @@ def test_page_names_everything() -> None:
     counts = {field.name for field in dataclasses.fields(Asked) if not field.name.startswith("_")}
     assert {*KINDS, *(field.name for field in dataclasses.fields(Behaviour)), *counts} - named == set()
     assert all(f"| `{name}` | {text} |" in page for name, text in FAULTS.items())
+
+
+@pytest.mark.parametrize(
+    ("body", "reply", "text"),
+    [
+        ({"guided_choice": ["A", "B"]}, Reply("A or B"), "B"),
+        ({"structured_outputs": {"choice": ["AB", "A"]}}, Reply("AB!"), "AB"),
+        ({"structured_outputs": {"choice": ["no", "yes"]}}, Reply("hm"), "no"),
+        ({"tool": {"properties": {"letter": {"enum": [1, 2]}}}}, Reply("2"), '{"letter": "2"}'),
+        ({"guided_choice": ["A", "B"]}, Reply("B", "reasoning"), "B"),
+        ({"guided_choice": ["A", "B"]}, Reply("The answer", "truncated"), "The answer"),
+        ({"guided_choice": []}, Reply("hm"), "hm"),
+        ({"response_format": {"type": "json_object"}}, Reply("hm"), "hm"),
+        ({"messages": [{"role": "assistant", "content": "So: ", "prefix": True}]}, Reply("B"), "So: B"),
+        ({"messages": "no list"}, Reply("B"), "B"),
+    ],
+)
+def test_a_reply_is_what_its_request_allows(body: dict[str, object], reply: Reply, text: str) -> None:
+    """The last choice that the text names, or the first of all, in JSON where a property is to hold it."""
+    assert obey(body, reply).text == text

@@ -308,9 +308,12 @@ ALLOW_HOST = option(
 )
 COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
 
+DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
+PRICE = option("--price", "IN:OUT", "Price of a million prompt and completion tokens in USD.")
+
 TASK_OPTIONS = (
     CONFIG,
-    option("--dataset", "FILE", "Dataset to use in place of the one in FILE."),
+    DATASET,
     option("--completions", "FILE", "Score the completions recorded in this file."),
     option(
         "--completion-column",
@@ -347,7 +350,7 @@ CALL_OPTIONS = (
     ),
     option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
     option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
-    option("--price", "IN:OUT", "Price of a million prompt and completion tokens in USD."),
+    PRICE,
 )
 LIVE_OPTIONS = (
     click.option(

@@ -1,4 +1,4 @@
-"""`run`, `score`, `check`, `resume` and `rescore`: from a task file to a run and its summary."""
+"""`run`, `score`, `check`, `doctor`, `resume` and `rescore`: from a task file to a run and its summary."""
 
 from __future__ import annotations
 
@@ -13,15 +13,25 @@ import click
 
 from answerkey.cli.console import Console
 from answerkey.cli.options import (
+    ALLOW_HOST,
     CALL_OPTIONS,
+    COLUMN,
+    CONFIG,
+    DATASET,
+    ENV,
+    FAILED,
+    INCOMPLETE,
     LIVE_OPTIONS,
+    OUTSIDE,
     POLICY_OPTIONS,
+    PRICE,
     REPORT_OPTIONS,
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
     RUN_OPTIONS,
     SAVE,
     TASK_OPTIONS,
+    TRUST,
     Chosen,
     WriteFiles,
     add_options,
@@ -35,7 +45,7 @@ from answerkey.cli.options import (
     with_console,
     write_files,
 )
-from answerkey.errors import AnswerkeyError, NoModelError, Problems, SpecError, raise_all
+from answerkey.errors import AnswerkeyError, NoModelError, Problems, SpecError, hide_secrets, raise_all
 
 #: An error names so many models that could be called.
 SHOWN = 8
@@ -337,6 +347,48 @@ def check_command(
             console.print_lines(draw_check(one, console.width, with_plan=plan))
     codes = (error.exit_code for one in checked.values() for error in one.errors)
     return max(codes, default=0)
+
+
+@click.command(
+    "doctor",
+    epilog="""\b
+Examples:
+  answerkey doctor openai/gpt-4.1-nano
+  answerkey doctor http://127.0.0.1:8000/v1#my-model my-project
+  answerkey doctor "http://127.0.0.1:8000/v1?max_tokens=4000#my-model" questions.jsonl --timeout 120""",
+)
+@click.argument("model", metavar="MODEL", shell_complete=complete_model)
+@click.argument("task", metavar="[TASK]", required=False, shell_complete=complete_task)
+@option(
+    "--timeout",
+    "SECONDS",
+    "Give one call so long; default 20.",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+)
+@option("--max-cost", "USD", "Spend at most this; default 0.01.", type=click.FloatRange(min=0))
+@add_options(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
+@with_console
+def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
+    """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
+
+    TASK is what `run` takes: its first samples are asked, and read by its own scorer; without it, three
+    built-in questions are. Exit code 1 if a check failed, 3 if the model could not be called.
+    """
+    from answerkey.evaluate import doctor
+    from answerkey.reports.preview import describe_diagnosis, draw_diagnosis
+
+    given = {name: one for name, one in options.items() if one is not None}
+    seconds = given.setdefault("seconds", doctor.SECONDS)
+    console.say_text(f"calling {hide_secrets(model)}: a dozen calls of at most {seconds:g} s")
+    found = doctor.examine(model, task, **given)
+    if console.as_json:
+        console.print_json(describe_diagnosis(found))
+    else:
+        console.print_lines(draw_diagnosis(found, console.width))
+    if not found.is_called:
+        return INCOMPLETE
+    return FAILED if any(one.status == "failed" for one in found.findings) else 0
 
 
 @click.command("resume", epilog="Example: answerkey resume latest")

@@ -365,6 +365,7 @@ LIVE_OPTIONS = (
         help="Stop when the first 50 completions are all INVALID, all the same or cut off.",
     ),
 )
+DOCTOR_OPTIONS = (PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
 RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
 RESCORE_OPTIONS = (
     CONFIG,

@@ -13,25 +13,18 @@ import click
 
 from answerkey.cli.console import Console
 from answerkey.cli.options import (
-    ALLOW_HOST,
     CALL_OPTIONS,
-    COLUMN,
-    CONFIG,
-    DATASET,
-    ENV,
+    DOCTOR_OPTIONS,
     FAILED,
     INCOMPLETE,
     LIVE_OPTIONS,
-    OUTSIDE,
     POLICY_OPTIONS,
-    PRICE,
     REPORT_OPTIONS,
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
     RUN_OPTIONS,
     SAVE,
     TASK_OPTIONS,
-    TRUST,
     Chosen,
     WriteFiles,
     add_options,
@@ -367,7 +360,7 @@ Examples:
     type=click.FloatRange(min=0, min_open=True),
 )
 @option("--max-cost", "USD", "Spend at most this; default 0.01.", type=click.FloatRange(min=0))
-@add_options(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
+@add_options(*DOCTOR_OPTIONS)
 @with_console
 def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
     """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
@@ -376,19 +369,17 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
     built-in questions are. Exit code 1 if a check failed, 3 if the model could not be called.
     """
     from answerkey.evaluate import doctor
-    from answerkey.reports.preview import describe_diagnosis, draw_diagnosis
+    from answerkey.reports.preview import draw_examination
 
     given = {name: one for name, one in options.items() if one is not None}
     seconds = given.setdefault("seconds", doctor.SECONDS)
     console.say_text(f"calling {hide_secrets(model)}: a dozen calls of at most {seconds:g} s")
     found = doctor.examine(model, task, **given)
     if console.as_json:
-        console.print_json(describe_diagnosis(found))
+        console.print_json({"doctor": found})
     else:
-        console.print_lines(draw_diagnosis(found, console.width))
-    if not found.is_called:
-        return INCOMPLETE
-    return FAILED if any(one.status == "failed" for one in found.findings) else 0
+        console.print_lines(draw_examination(found, console.width))
+    return (0 if found["good"] else FAILED) if found["answered"] else INCOMPLETE
 
 
 @click.command("resume", epilog="Example: answerkey resume latest")

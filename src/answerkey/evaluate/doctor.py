@@ -1,8 +1,9 @@
 """`doctor`: a dozen small calls that tell whether an endpoint will give numbers that can be trusted.
 
-    three questions, list of models ──► one small call for each further check ──► findings
+    three questions, list of models ──► a small call or two for each further check ──► findings
 
-No call goes through the cache or the journal, none is retried, and each has a timeout.
+No call goes through the cache or the journal, none is retried, and each has a timeout. `MEANINGS` has what
+each finding means for the numbers, and what to do.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, cast
 
-from answerkey.errors import AnswerkeyError, SolverError, SpecError, hide_secrets, listing, suggest
-from answerkey.evaluate.prepare import Options, Prepared, mcqa, read_options
+from answerkey.errors import SolverError, SpecError, hide_secrets, listing, suggest
+from answerkey.evaluate.prepare import Prepared, mcqa, read_options
 from answerkey.evaluate.runner import TaskSource, prepare_all, read_plan
 from answerkey.evaluate.session import choose_price, require_askable
 from answerkey.models.calls import Limits, charge
@@ -25,45 +25,36 @@ from answerkey.models.config import Price
 from answerkey.models.http import HttpClient, list_models
 from answerkey.models.model import LiveModel
 from answerkey.models.providers import Connection
-from answerkey.models.responses import read_positions
-from answerkey.models.retry import (
-    CHARACTERS_PER_TOKEN,
-    SILENT_KINDS,
-    Reply,
-    Request,
-    Verdict,
-    correct_address,
-    judge,
-)
+from answerkey.models.responses import fail, read_positions
+from answerkey.models.retry import CHARACTERS_PER_TOKEN, Health, Outcome, Reply, Request, Verdict, judge
 from answerkey.reader.markup import split_thoughts
 from answerkey.scorers import asks_model, find_role
 from answerkey.solvers import SingleTurnSolver
 from answerkey.solvers.solver import raise_row_errors
 from answerkey.text import shorten
-from answerkey.types import Completion, Completions, Validity
+from answerkey.types import Completions, Validity
 
-Status = Literal["good", "note", "warning", "failed"]
 Prompt = Sequence[Mapping[str, object]]
+Finding = dict[str, str]
 
 #: So long one call may take, and so much (USD) all of them may cost, unless the caller says otherwise.
 SECONDS, MAX_COST = 20.0, 0.01
 #: Tokens of a reply to a question where the model has no `max_tokens`, the most in any case, and the limit of
 #: the other calls to a model that does not think: OpenAI's Responses API takes no smaller one.
 USUAL_TOKENS, MOST_TOKENS, FEW_TOKENS = 512, 4096, 16
-#: The share of the money that the three questions may cost.
-FIRST_SHARE = 0.6
-#: How many likely tokens are asked for; the smaller number is what most endpoints allow.
-ALTERNATIVES = (20, 5)
-#: Any model that sees the built-in questions answers so many of them.
+#: The share of the money that the reply to one question may cost.
+ONE_SHARE = 0.2
+#: How many likely tokens are asked for, the smaller number being what most endpoints allow; and how many
+#: there must be, or the letters of a question are not all among them.
+ALTERNATIVES, FEWEST_ALTERNATIVES = (20, 5), 4
+#: Any model that sees the built-in questions has so many of them right.
 FEWEST_RIGHT = 2
 REPEATS = 3
+NEW_LINE = ("\n",)
 QUESTIONS = [
-    {"question": text, "options": options, "answer": answer}
-    for text, options, answer in (
-        ("Which of these is a colour?", ["seven", "blue", "chair", "Monday"], "B"),
-        ("How many legs does a cat have?", ["two", "eight", "six", "four"], "D"),
-        ("Which of these is a fruit?", ["iron", "paper", "apple", "thunder"], "C"),
-    )
+    {"question": "Which of these is a colour?", "options": ["seven", "blue", "chair", "May"], "answer": "B"},
+    {"question": "How many legs does a cat have?", "options": ["two", "ten", "six", "four"], "answer": "D"},
+    {"question": "Which of these is a fruit?", "options": ["iron", "paper", "apple", "dust"], "answer": "C"},
 ]
 READY = "Write the word ready, and nothing else."
 RANDOM = "Name a random animal, a random city and a random number from 1 to 1000."
@@ -74,70 +65,87 @@ PICTURE = (
     "p6lTCQQCgUAgEAgEgi/BAjLD/C5w/SM9AAAAAElFTkSuQmCC"
 )
 #: What a chat template puts around a turn; in a reply it means that the end of the turn was not seen.
-_TURN = re.compile(
-    r"<\|(?:im_start|im_end|eot_id|start_header_id|end_header_id|endoftext|user|assistant)\|>"
-    r"|<(?:start|end)_of_turn>|\[/?INST\]|</s>|\n(?:### )?(?:User|Human|Instruction):"
-)
+_TURN = re.compile(r"<\|(im_(start|end)|eot_id|(start|end)_header_id)\|>|<(start|end)_of_turn>|\[/?INST\]")
 _BARE_LETTER = re.compile(r"[\W_]*\w[\W_]*")
-_SHOWN, _LONGEST_HEADERS = 60, 4
-_LIMIT_HEADER = re.compile(r".*rate-?limit.*|retry-after(-ms)?")
+_LIMIT_HEADER = re.compile(r".*rate-?limit.*|retry-after(-ms)?", re.IGNORECASE)
+_SHOWN = 60
+
+NO_ANSWER = "a run would get no answer"
+INVALID = "such replies are INVALID: the accuracy would say nothing about what the model knows"
+RULE = "read replies by `extraction: stated_answer`"
+#: What a finding means for the numbers, and what to do; its name is the check, and how that went.
+MEANINGS: dict[str, tuple[str, str]] = {
+    "reachable: refused": (NO_ANSWER, "correct what the message names"),
+    "reachable: late": (NO_ANSWER, "is the model loaded? `--timeout 120` waits for one that loads or thinks"),
+    "reachable: some": ("a run would send such calls again", ""),
+    "key: refused": (NO_ANSWER, ""),
+    "model: unknown": (NO_ANSWER, ""),
+    "model: not listed": ("another model may have answered: some servers use whichever is loaded", ""),
+    "one letter: unread": (INVALID, f"ask for the letter alone (`--dry-run` shows the prompt), or {RULE}"),
+    "one letter: empty": (INVALID, "look at the server's log: nothing was generated, or it was withheld"),
+    "one letter: thoughts": (INVALID, "see `thinking` and `stop words`"),
+    "one letter: longer": ("the first character, and label probabilities, are not those of the answer", RULE),
+    "one letter: wrong": ("the questions are easy: the model may not see them", "see `chat template`"),
+    "thinking: cut": (INVALID, "raise `max_tokens`"),
+    "thinking: cut here": ("whether they end was not tried", "try a larger `?max_tokens=` behind the name"),
+    "chat template: none": ("the prompt is continued like any text", "for a chat model use the chat API"),
+    "chat template: token": (
+        "replies run on after their end",
+        "correct the server's template or stop tokens",
+    ),
+    "stop words: cut": (INVALID, "leave `stop` out"),
+    "log-probabilities: none": ("`choice_probabilities` and `choice_ranking_solver` cannot be used", ""),
+    "log-probabilities: few": ("a choice that is not among them has no probability", ""),
+    "images: not seen": ("questions with images would be answered blindly", ""),
+    "repeatable: not": ("a second run has other numbers, by chance", "set `seed`, or measure it by `trials`"),
+    "rate limits: refused": ("a run would wait, and send again", "set `rate_limit` in the model file"),
+    "price: unknown": ("`--max-cost` cannot hold", "state it: `--price IN:OUT`"),
+    "price: too high": ("no call was made", "allow more: `--max-cost`"),
+}
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one check saw, what that means for the numbers, and what to set; no secret is in it."""
-
-    check: str
-    status: Status
-    seen: str
-    means: str = ""
-    advice: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("seen", "means", "advice"):
-            object.__setattr__(self, name, hide_secrets(getattr(self, name)))
+def tell(status: str, name: str, seen: str, advice: str = "") -> Finding:
+    """Return a finding: its check and status, what was seen, what that means and what to do; no secrets."""
+    means, usual = MEANINGS.get(name, ("", ""))
+    seen, advice = hide_secrets(seen), hide_secrets(advice or usual)
+    return {"check": name.partition(":")[0], "status": status, "seen": seen, "means": means, "advice": advice}
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """What all checks saw, and what that took; `cost` is in USD, None when the price is not known.
+class Said(NamedTuple):
+    """What came of a call; `text` is that of its completion, without white space around it."""
 
-    `is_called` is whether the model gave any answer. `task` is None for the built-in questions.
-    """
+    outcome: Outcome
+    text: str
 
-    model: str
-    task: str | None
-    findings: Sequence[Finding]
-    is_called: bool
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost: float | None
-    seconds: float
+    @classmethod
+    def read(cls, outcome: Outcome) -> Said:
+        """Return what an outcome says."""
+        return cls(outcome, (outcome.completion.text or "").strip())
 
-
-@dataclass(frozen=True)
-class Said:
-    """What came of a call: a completion, or why there is none, with the label of its `Outcome`."""
-
-    completion: Completion | None
-    why: str = ""
-    label: str = ""
+    @classmethod
+    def nothing(cls, why: str, label: str = "") -> Said:
+        """Return what comes of a call that is not made."""
+        return cls(Outcome(Verdict.FAILED, fail(why), label), "")
 
     @property
-    def text(self) -> str:
-        """The text without white space around it; "" without any."""
-        return "" if self.completion is None else (self.completion.text or "").strip()
+    def is_answered(self) -> bool:
+        """Whether there is a reply, with or without text."""
+        return self.outcome.verdict is Verdict.ANSWERED
+
+    @property
+    def why(self) -> str:
+        """Why there is no text."""
+        return self.outcome.completion.error or "no text came"
 
     @property
     def thinks(self) -> bool:
         """Whether there are thoughts beside the answer, in whichever form."""
-        one = self.completion
-        return bool(one and (one.reasoning or one.reasoning_tokens or split_thoughts(one.text or "")))
+        one = self.outcome.completion
+        return bool(one.reasoning or one.reasoning_tokens or split_thoughts(self.text))
 
     def is_cut(self, reason: str) -> bool:
         """Return whether the reply ended for this reason before anything but thoughts was said."""
-        return self.completion is not None and self.completion.finish_reason == reason and not self.text
+        return self.outcome.completion.finish_reason == reason and not self.text
 
 
 def examine(
@@ -147,410 +155,284 @@ def examine(
     seconds: float = SECONDS,
     max_cost: float = MAX_COST,
     **options: Any,  # noqa: ANN401 - as in `Options`
-) -> Diagnosis:
-    """Call a model a dozen times and return what that tells, for a task or without one; options as for `run`.
+) -> dict[str, Any]:
+    """Call a model a dozen times and return what that tells, as `--json` prints it; options as for `run`.
 
-    With a task, its first samples are asked, and read by its own scorer. SpecError E119 where there is no
-    endpoint to call, or three questions may cost more than `max_cost`.
+    With a task, its first samples are asked, and read by its own scorer; without one, built-in questions are.
     """
-
-    def prepare(source: TaskSource | None) -> tuple[Prepared, Options]:
-        given = {**options, "model": model, "num_samples": len(QUESTIONS)}
-        if source is None:
-            given["dataset"] = QUESTIONS
-            names = {"question": "question", "options": "options", "truth": "answer"}
-            source = mcqa(**{part: f"{{{{ sample.{name} }}}}" for part, name in names.items()})
-        chosen = read_options("doctor", given)
-        return prepare_all(read_plan(source, chosen)[0].specifications[:1], chosen)[0], chosen
-
-    prepared, chosen = prepare(task)
-    called, steps = prepared.model, prepared.task.scoring
-    if not isinstance(called, LiveModel):
-        message = f"`doctor` calls an endpoint, and `{model}` is none"
-        if called is None:
-            message = f"`doctor` calls a model, and task `{prepared.key}` calls none"
+    source, given = task, {**options, "model": model, "num_samples": len(QUESTIONS)}
+    if source is None:
+        names = {"question": "question", "options": "options", "truth": "answer"}
+        source = mcqa(**{part: f"{{{{ sample.{name} }}}}" for part, name in names.items()})
+        given["dataset"] = QUESTIONS
+    chosen = read_options("doctor", given)
+    prepared = prepare_all(read_plan(source, chosen)[0].specifications[:1], chosen)[0]
+    called, key = prepared.model, None if task is None else prepared.key
+    if not isinstance(called, LiveModel) or not isinstance(prepared.task.solver, SingleTurnSolver):
+        message = f"`doctor` asks an endpoint: `{model}` is none" + (
+            f", or `{key}` asks nothing" if key else ""
+        )
         raise SpecError("E119", message, hint="name a model as `provider/NAME` or `http://HOST/v1#NAME`")
     require_askable([prepared], chosen)
-    # Where continuations are ranked, nothing is said: the built-in questions are asked instead.
-    is_asked = isinstance(prepared.task.solver, SingleTurnSolver)
-    examination = Examination(
-        called.connection,
-        prepared if is_asked else prepare(None)[0],
-        seconds=seconds,
-        price=choose_price(called, chosen),
-        max_cost=max_cost,
-        has_task=task is not None and is_asked,
-        needs_logprobs=not is_asked or any(getattr(one.scorer, "reads_logprobs", False) for one in steps),
-    )
-    return asyncio.run(examination.run(None if task is None else prepared.key))
+    price, begun = choose_price(called, chosen), time.monotonic()
+    examination = Examination(prepared, called.connection, key, price, seconds, max_cost)
+    checks = asyncio.run(examination.run())
+    asked, said = examination.tokens
+    return {
+        "model": called.name,
+        "task": key,
+        "good": all(one["status"] != "failed" for one in checks),
+        "answered": examination.is_answered,
+        "checks": checks,
+        "calls": examination.calls,
+        "prompt_tokens": asked,
+        "completion_tokens": said,
+        "cost": None if price is None else round(charge(price, asked, said), 6),
+        "seconds": round(time.monotonic() - begun, 3),
+    }
 
 
+@dataclass(eq=False)
 class Examination:
-    """The calls to one endpoint, and what each check makes of them; `asked` has the questions."""
+    """The calls to one endpoint, and what each check makes of them; `key` is that of the user's task.
 
-    def __init__(
-        self,
-        connection: Connection,
-        asked: Prepared,
-        *,
-        seconds: float,
-        price: Price | None,
-        max_cost: float,
-        has_task: bool,
-        needs_logprobs: bool,
-    ) -> None:
-        self._connection, self._task = connection, asked.task
-        self._seconds, self._price, self._max_cost = seconds, price, max_cost
-        self._has_task, self._needs_logprobs = has_task, needs_logprobs
-        self._samples = asked.dataset.rows.slice(0, len(QUESTIONS)).load(asked.columns)
-        built = cast("SingleTurnSolver", asked.task.solver).build_prompts(self._samples, asked.examples)
-        raise_row_errors(self._samples, built)
-        self._prompts = cast("list[Prompt]", built)
-        self._calls, self._prompt_tokens, self._completion_tokens, self._spent = 0, 0, 0, 0.0
-        self._headers: dict[str, str] = {}
-        self._limit, self._few = self._choose_limit(), FEW_TOKENS
+    `limit` is how many tokens a reply to a question may have, `few` the same for the other calls.
+    """
 
-    def _choose_limit(self) -> int:
-        """Return how many tokens a reply to a question may have; E119 where the questions cost too much."""
-        generation, price = self._connection.generation, self._price
-        budget = generation.reasoning_budget or 0  # which every limit leaves room for
-        limit = min(generation.max_tokens or budget + USUAL_TOKENS, budget + MOST_TOKENS)
-        if price is None:
-            return limit
-        size = sum(len(encode_body(self._connection.build(one))) for one in self._prompts)
-        each = price.completion * len(self._prompts)
-        prompts = charge(price, size / CHARACTERS_PER_TOKEN, 0)
-        least = prompts + each * min(limit, budget + FEW_TOKENS)
-        if least > self._max_cost:
-            message = f"three questions to `{self._connection.name}` may cost {least:.4f} USD"
-            hint = f"allow more for all calls: `--max-cost {3 * least:.2g}`"
-            raise SpecError("E119", f"{message}, more than the limit of {self._max_cost:g}", hint=hint)
-        affordable = (FIRST_SHARE * self._max_cost - prompts) / each if each else limit
-        return min(limit, max(budget + FEW_TOKENS, int(affordable)))
+    prepared: Prepared
+    connection: Connection
+    key: str | None
+    price: Price | None
+    seconds: float
+    max_cost: float
+    few: int = FEW_TOKENS
+    calls: int = 0
+    tokens: tuple[int, int] = (0, 0)
+    spent: float = 0.0
+    is_answered: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
 
-    async def run(self, task: str | None) -> Diagnosis:
+    def __post_init__(self) -> None:
+        self.generation, asked = self.connection.generation, self.prepared
+        self.samples = asked.dataset.rows.slice(0, len(QUESTIONS)).load(asked.columns)
+        prompts = cast("SingleTurnSolver", asked.task.solver).build_prompts(self.samples, asked.examples)
+        raise_row_errors(self.samples, prompts)
+        self.prompts = cast("list[Prompt]", prompts)
+        budget = self.generation.reasoning_budget or 0  # which every limit leaves room for
+        self.limit = min(self.generation.max_tokens or budget + USUAL_TOKENS, budget + MOST_TOKENS)
+        if self.price is not None and self.price.completion:
+            affordable = int(ONE_SHARE * self.max_cost / self.price.completion)
+            self.limit = min(self.limit, max(budget + FEW_TOKENS, affordable))
+        self.is_own_limit = self.generation.max_tokens != self.limit  # a run has none, or a larger one
+
+    async def run(self) -> list[Finding]:
         """Make the calls, those that do not need each other at once, and return what they tell."""
-        begun, limits = time.monotonic(), Limits(connect_seconds=min(self._seconds, Limits.connect_seconds))
-        self._http = HttpClient(self._connection, limits)
+        begun, limits = time.monotonic(), Limits(connect_seconds=min(self.seconds, Limits.connect_seconds))
+        self.http, other = HttpClient(self.connection, limits), HttpClient(self.connection, limits)
         try:
             models, *said = await asyncio.gather(
-                list_models(self._connection, HttpClient(self._connection, limits), seconds=self._seconds),
-                *(self._ask(one, self._limit, echo=None) for one in self._prompts),
+                list_models(self.connection, other, seconds=self.seconds),
+                *(self.ask(one, self.limit) for one in self.prompts),
             )
-            findings = self._check_reach(said, models, time.monotonic() - begun)
-            is_called = any(one.completion for one in said)
-            if is_called:
-                if any(one.thinks or one.is_cut("length") for one in said):
-                    self._few = self._limit
-                findings += [self._check_letters(said), self._check_thoughts(said)]
-                findings += await asyncio.gather(
-                    self._check_template(said),
-                    self._check_stop(said),
-                    self._check_logprobs(),
-                    self._check_images(),
-                    self._check_repeats(),
-                )
-                findings += [self._check_rates(), self._check_price()]
+            found = self.check_reach(said, models, time.monotonic() - begun)
+            self.is_answered = any(one.is_answered for one in said)
+            if not self.is_answered:
+                return found
+            if any(one.thinks or one.is_cut("length") for one in said):
+                self.few = self.limit
+            calls = (self.check_logprobs(), self.check_images(), self.check_repeats())
+            found += [self.check_letters(said), self.check_thoughts(said)]
+            found += await asyncio.gather(self.check_template(said), self.check_stop(said), *calls)
+            return [*found, self.check_rates(), self.check_price()]
         finally:
-            await self._http.close()
-        return Diagnosis(
-            self._connection.name,
-            task,
-            findings,
-            is_called,
-            self._calls,
-            self._prompt_tokens,
-            self._completion_tokens,
-            None
-            if self._price is None
-            else charge(self._price, self._prompt_tokens, self._completion_tokens),
-            time.monotonic() - begun,
-        )
+            await self.http.close()
 
-    async def _ask(self, prompt: Prompt, limit: int, **changes: object) -> Said:
+    async def ask(self, prompt: Prompt, limit: int, **changes: object) -> Said:
         """Return what the model says with other parameters; what it may cost at most is set aside before."""
-        api = self._connection.api
-        unfit = [name for name, value in changes.items() if value is not None and name in api.unsupported]
-        if unfit:
-            return Said(None, f"{api.title} does not take {listing(unfit)}")
+        api, price = self.connection.api, self.price
+        if unfit := api.unsupported.intersection(changes):
+            return Said.nothing(f"{api.title} does not take {listing(sorted(unfit))}")
         own: dict[str, Any] = {} if "max_tokens" in api.unsupported else {"max_tokens": limit}
-        generation = replace(self._connection.generation, **own, **changes)
-        connection = replace(self._connection, generation=generation)
+        connection = replace(self.connection, generation=replace(self.generation, **own, **changes))
         try:
             body = encode_body(connection.build(prompt)).encode()
         except SolverError as error:
-            return Said(None, error.message)
-        most = charge(self._price, len(body) / CHARACTERS_PER_TOKEN, limit)
-        if self._price is not None and self._spent + most > self._max_cost:
-            return Said(None, f"the call may cost more than is left of {self._max_cost:g} USD (`--max-cost`)")
-        self._spent += most
-        self._calls += 1
-        came = await self._http.send(Request(body), seconds=self._seconds)
-        if isinstance(came, Reply):
-            found = {name.lower(): connection.hide(value) for name, value in came.headers.items()}
-            self._headers |= {name: one for name, one in found.items() if _LIMIT_HEADER.fullmatch(name)}
+            return Said.nothing(error.message)
+        most = charge(price, len(body) / CHARACTERS_PER_TOKEN, limit)
+        if price is not None and self.spent + most > self.max_cost:
+            why = f"a call may cost {most:.4f} USD, more than is left of {self.max_cost:g}"
+            return Said.nothing(why, "cost")
+        self.spent += most
+        self.calls += 1
+        came = await self.http.send(Request(body), seconds=self.seconds)
+        for name, value in came.headers.items() if isinstance(came, Reply) else ():
+            if _LIMIT_HEADER.fullmatch(name):
+                self.headers[name.lower()] = connection.hide(value)
         outcome = judge(came, connection.read)
-        one = outcome.completion
-        if one.completion_tokens is not None:  # else what was set aside counts as spent
-            self._spent += charge(self._price, one.prompt_tokens, one.completion_tokens) - most
-        self._prompt_tokens += one.prompt_tokens or 0
-        self._completion_tokens += one.completion_tokens or 0
-        if outcome.verdict is Verdict.ANSWERED:
-            return Said(one)
-        return Said(None, one.error or outcome.label, outcome.label)
+        asked, said = outcome.completion.prompt_tokens, outcome.completion.completion_tokens
+        if said is not None:  # else what was set aside counts as spent
+            self.spent += charge(price, asked, said) - most
+        self.tokens = (self.tokens[0] + (asked or 0), self.tokens[1] + (said or 0))
+        return Said.read(outcome)
 
-    def _check_reach(self, said: Sequence[Said], models: Sequence[str], seconds: float) -> list[Finding]:
-        """Say whether the endpoint answers, with the model that is named; where it does not, only why."""
-        connection, name = self._connection, str(self._connection.model)
-        host = f"`{connection.host}`"
-        refused = [one for one in said if one.completion is None]
+    def check_reach(self, said: Sequence[Said], models: Sequence[str], seconds: float) -> list[Finding]:
+        """Say whether the endpoint answers, and with the model that is named; if not, why."""
+        connection, name = self.connection, str(self.connection.model)
+        refused = [one for one in said if not one.is_answered]
         near = suggest(name, models) or f"models there: {listing(models, limit=5)}"
-        is_listed = any(
-            name in (one, one.partition(":")[0]) or name.partition(":")[0] == one for one in models
-        )
+        reached = tell("good", "reachable", f"`{connection.host}` replies within {seconds:.1f} s")
         if len(refused) < len(said):
-            seen = f"{host} answers {len(said) - len(refused)} of {len(said)} questions in {seconds:.1f} s"
-            findings = [Finding("reachable", "good", seen)]
             if refused:
-                means = "a run would send such calls again"
-                findings = [Finding("reachable", "warning", f"{seen}; else: {refused[0].why}", means)]
-            if is_listed or not models:
-                seen = f"`{name}` answers" + (", and the endpoint lists it" if is_listed else "")
-                return [*findings, Finding("model", "good", seen)]
-            means = "another model may have answered: some servers answer with the one that is loaded"
-            seen = f"`{name}` answers, but the endpoint does not list it"
-            return [*findings, Finding("model", "warning", seen, means, near)]
-        label, why = refused[0].label, refused[0].why
-        address = correct_address(connection.name)
-        reached = Finding("reachable", "good", f"{host} replies in {seconds:.1f} s")
-        if label in SILENT_KINDS or label in {"", "reset", "too_large"}:
-            advice = connection.start_hint or "check the address, and that the server is up"
-            if label == "timeout":
-                advice = "see whether the model is loaded; `--timeout 120` waits for one that loads or thinks"
-            return [Finding("reachable", "failed", why, "a run would stop with no answer at all", advice)]
-        if label == "unreadable":
-            seen = f"{host} sends a web page: this is not the address of an API" if "HTML" in why else why
-            return [Finding("reachable", "failed", seen, "no reply can be read", address)]
-        if label in {"status 401", "status 403", "insufficient_quota"}:
-            seen = f"{host} {'refuses the key' if connection.has_secret else 'wants a key, and none is sent'}"
-            variable = connection.missing_key or "the environment value of the key"
-            advice = f"check {variable}; for a URL it is `ANSWERKEY_API_KEY`"
-            if label == "insufficient_quota":
-                seen, advice = f"{host} has no quota left for the key", "add credit to the account"
-            return [reached, Finding("key", "failed", f"{seen}: {why}", "no call is answered", advice)]
-        if label in {"model_not_found", "status 404"} or (models and not is_listed):
-            seen = f"{host} does not know `{name}`, or has nothing at this address: {why}"
-            advice = near if models else address
-            return [reached, Finding("model", "failed", seen, "no call is answered", advice)]
+                seen = f"{len(refused)} of {len(said)} questions: {refused[0].why}"
+                reached = tell("warning", "reachable: some", seen)
+            if not models or any(name.partition(":")[0] == one.partition(":")[0] for one in models):
+                return [reached, tell("good", "model", f"`{name}` answers")]
+            seen = f"`{name}` answers, and the endpoint does not list it"
+            return [reached, tell("warning", "model: not listed", seen, near)]
+        label, why = refused[0].outcome.label, refused[0].why
+        if label == "cost":
+            return [tell("failed", "price: too high", why)]
         if label == "status 429":
-            return [reached, self._check_rates(why)]
-        means, advice = (
-            "no call is answered",
-            "correct what the message names: a parameter, the prompt, the server",
+            return [reached, self.check_rates(why)]
+        health = Health(
+            connection.name, connection.host, connection.start_hint, has_key=connection.has_secret
         )
-        return [reached, Finding("request", "failed", f"{host} refuses the questions: {why}", means, advice)]
+        told = [health.note(one.outcome, is_final=True) for one in said][-1]  # the words of a run that stops
+        if told is None or label == "timeout":
+            return [tell("failed", f"reachable: {'late' if label == 'timeout' else 'refused'}", why)]
+        advice = (told.hint or "").partition(";")[0].removesuffix(", and start a new run")
+        if told.code == "E304":
+            return [reached, tell("failed", "key: refused", told.message, advice)]
+        if label in {"model_not_found", "status 404"}:
+            return [reached, tell("failed", "model: unknown", told.message, near if models else advice)]
+        return [tell("failed", "reachable: refused", told.message, advice)]
 
-    def _check_letters(self, said: Sequence[Said]) -> Finding:
+    def check_letters(self, said: Sequence[Said]) -> Finding:
         """Say whether replies to the questions can be read, by the scorer that a run would use."""
-        check, scorer = "one letter", self._task.main_step.scorer
-        places = [place for place, one in enumerate(said) if one.completion is not None]
-        completions = [one.completion for one in said if one.completion is not None]
-        count, who = len(completions), f"`{getattr(scorer, 'rule_name', scorer.type)}`"
-        shown = next((one for one in said if one.completion), said[0])
-        example = f"for example {shorten(shown.text, _SHOWN)!r}"
+        check, scorer = "one letter", self.prepared.task.main_step.scorer
+        asked = self.samples.take([place for place, one in enumerate(said) if one.is_answered])
+        said = [one for one in said if one.is_answered]
+        rule, count = getattr(scorer, "rule_name", scorer.type), len(said)
+        example = next((f"; for example {shorten(one.text, _SHOWN)!r}" for one in said if one.text), "")
         if asks_model(scorer) and find_role(scorer) == "judge":
-            return Finding(check, "note", f"not read: a model judges the replies; {example}")
-        samples = self._samples.take(places)
-        try:
-            scores = scorer.score(samples, Completions.build(samples.ids, completions, source="live"))
-        except AnswerkeyError as error:
-            return Finding(check, "failed", f"{who} cannot score the replies: {error.message}")
-        validity, reasons = scores.column("completion_validity"), scores.column("validity_reason")
-        correct = scores.column("is_correct")
+            return tell("note", check, f"a model judges the replies: not tried{example}")
+        completions = [one.outcome.completion for one in said]
+        scores = scorer.score(asked, Completions.build(asked.ids, completions, source="live"))
+        validity, correct = scores.column("completion_validity"), scores.column("is_correct")
         right = 0 if correct is None else int(correct.fill_null(0).sum())
-        if validity is None or reasons is None:
-            return Finding(check, "note", f"{who} finds {right} of {count} right; {example}")
-        unread = Counter(reasons.filter(validity == Validity.INVALID.value).drop_nulls().to_list())
-        if unread:
-            (reason, _), number = unread.most_common(1)[0], unread.total()
-            means = "such replies count as INVALID: the accuracy would say nothing about knowledge"
-            seen = f"{who} cannot read {number} of {count} replies ({reason}); {example}"
-            is_ours = self._is_own_limit and all(one.is_cut("length") for one in said if not one.text)
-            status: Status = "failed" if 2 * number > count and not is_ours else "warning"
-            if reason == "TRUNCATED_THINKING":
-                advice = "see `thinking` and `stop words`"
-            elif reason in {"EMPTY", "NO_TEXT", "REFUSED"}:
-                advice = "look at the server's log: nothing was generated, or it was withheld"
-            elif who != "`stated_answer`":
-                advice = "read replies with `extraction: stated_answer`, or ask for the letter alone"
-            else:
-                advice = "ask for the letter alone (`answerkey run --dry-run` shows the prompt)"
-            return Finding(check, status, seen, means, advice)
-        bare = sum(bool(_BARE_LETTER.fullmatch(one.text)) for one in said if one.completion)
-        seen = f"{who} reads {count} of {count} replies, {right} of them right; {example}"
-        if right < FEWEST_RIGHT and not self._has_task:
-            means = "the questions are easy: the model may not see them, or not as its chat template has them"
-            return Finding(check, "warning", seen, means, "look at `chat template`")
-        if bare < count:
-            means = (
-                "rules that read the first character, and label probabilities, get nothing from such replies"
-            )
-            seen += f"; {count - bare} are more than a letter"
-            status = "note" if self._has_task else "warning"
-            return Finding(check, status, seen, means, "use `extraction: stated_answer`")
-        return Finding(check, "good", seen)
+        if validity is None:
+            return tell("note", check, f"scorer `{rule}`: {right} of {count} right{example}")
+        unread = scores.frame.filter(validity == Validity.INVALID.value)["metadata"]
+        if reasons := unread.struct.field("validity_reason").to_list():
+            most = max(reasons, key=reasons.count)
+            how = {"TRUNCATED_THINKING": "thoughts", "EMPTY": "empty", "NO_TEXT": "empty", "REFUSED": "empty"}
+            is_tried = not self.is_own_limit or not any(one.is_cut("length") for one in said)
+            status = "failed" if 2 * len(reasons) > count and is_tried else "warning"
+            seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({most}){example}"
+            return tell(status, f"{check}: {how.get(most, 'unread')}", seen)
+        seen = f"`{rule}` reads {count} of {count} replies, {right} right{example}"
+        if right < FEWEST_RIGHT and self.key is None:
+            return tell("warning", f"{check}: wrong", seen)
+        if longer := sum(not _BARE_LETTER.fullmatch(one.text) for one in said):
+            seen += f"; {longer} of them are more than a letter"
+            return tell("note" if self.key else "warning", f"{check}: longer", seen)
+        return tell("good", check, seen)
 
-    @property
-    def _is_own_limit(self) -> bool:
-        """Whether the limit of tokens is ours: a run would have none, or a larger one."""
-        return self._connection.generation.max_tokens != self._limit
-
-    def _check_thoughts(self, said: Sequence[Said]) -> Finding:
+    def check_thoughts(self, said: Sequence[Said]) -> Finding:
         """Say whether the model thinks, where the thoughts go, and whether the limit cuts them."""
-        check, thinking = "thinking", [one for one in said if one.thinks or one.is_cut("length")]
+        if cut := sum(one.is_cut("length") for one in said):
+            seen = f"the limit of {self.limit} tokens ends {cut} of {len(said)} replies within the thoughts"
+            if self.is_own_limit:
+                return tell("warning", "thinking: cut here", seen)
+            return tell("failed", "thinking: cut", seen)
+        thinking = [one.outcome.completion for one in said if one.thinks]
         if not thinking:
-            return Finding(check, "good", "the model does not think before it answers")
-        found = [one.completion for one in thinking if one.completion is not None]
-        where = "are counted, and not shown"
-        if any(one.raw is not None for one in found):
-            where = "come in the text, between tokens such as `<think>`, and are taken out"
-        elif any(one.reasoning for one in found):
-            where = "come apart from the text"
-        elif self._connection.generation.thinking == "keep":
-            where = "stay in the text (`thinking: keep`)"
-        used = max((one.completion_tokens or 0 for one in found), default=0)
-        seen = f"thoughts {where}; up to {used} tokens for a reply"
-        cut = sum(one.is_cut("length") for one in thinking)
-        if not cut:
-            return Finding(check, "good", seen, advice="leave room for longer thoughts: `max_tokens`")
-        seen = f"the limit of {self._limit} tokens cuts {cut} of {len(said)} replies within the thoughts"
-        if self._is_own_limit:
-            means = f"whether they end was not tried: `doctor` gives a reply {self._limit} tokens here"
-            more = f"`?max_tokens={4 * self._limit}` behind the name"
-            return Finding(check, "warning", seen, means, f"try {more}, and `--timeout`, `--max-cost` for it")
-        means = "a reply without an answer is INVALID (`TRUNCATED_THINKING`), whatever the model knows"
-        return Finding(check, "failed", seen, means, f"raise `max_tokens` above {self._limit}")
+            return tell("good", "thinking", "the model does not think before it answers")
+        where = "in the text" if self.generation.thinking == "keep" else "counted, not shown"
+        if any(one.reasoning for one in thinking):
+            where = "apart from the text"
+        if any(one.raw is not None for one in thinking):
+            where = "in the text, as `<think>` or the like, and taken out of it"
+        used = max(one.completion_tokens or 0 for one in thinking)
+        return tell("good", "thinking", f"thoughts are {where}; most tokens of a reply with them: {used}")
 
-    async def _check_template(self, said: Sequence[Said]) -> Finding:
-        """Say whether the model answers an instruction and ends, or continues it as any text."""
-        check, one = (
-            "chat template",
-            await self._ask([{"role": "user", "content": READY}], self._few, echo=None),
-        )
-        marked = [found[0].strip() for each in (one, *said) if (found := _TURN.search(each.text))]
-        is_text = getattr(self._connection.api, "name", "") == "completions"
-        if marked:
-            means = "the end of a turn is not seen: replies run on, and may be read wrongly"
-            seen = f"a reply holds {marked[0]!r}, a token of a chat template"
-            return Finding(check, "warning", seen, means, "correct the server's chat template or stop tokens")
-        if one.completion is None:
-            return Finding(check, "note", f"not seen: {one.why}")
+    async def check_template(self, said: Sequence[Said]) -> Finding:
+        """Say whether the model answers an instruction and ends, or continues it like any text."""
+        check, one = "chat template", await self.ask([{"role": "user", "content": READY}], self.few)
+        for found in filter(None, (_TURN.search(each.text) for each in (one, *said))):
+            return tell("warning", f"{check}: token", f"a reply holds {found[0]!r}, a token of a template")
+        if not one.text:
+            return tell("note", check, f"not seen: {one.why}")
         if re.sub(r"\W", "", one.text).casefold() == "ready":
-            return Finding(check, "good", "an instruction is answered, and the reply ends")
+            return tell("good", check, "an instruction is answered, and the reply ends")
         seen = f"told to write `ready`, the model writes {shorten(one.text, _SHOWN)!r}"
-        if is_text or one.completion.finish_reason == "length":
-            means = "the prompt is continued like any text: a chat model without its template knows less"
-            advice = (
-                "for a chat model use the chat API: leave `api=completions` out"
-                if is_text
-                else ("see that the server applies the model's chat template")
-            )
-            return Finding(check, "warning", seen, means, advice)
-        return Finding(check, "note", seen)
+        is_longer = one.outcome.completion.finish_reason == "length"
+        if is_longer or self.connection.api.identity == "completions":
+            return tell("warning", f"{check}: none", f"{seen}: no chat template is applied")
+        return tell("note", check, seen)
 
-    async def _check_stop(self, said: Sequence[Said]) -> Finding:
+    async def check_stop(self, said: Sequence[Said]) -> Finding:
         """Say whether a stop word ends the reply within the thoughts."""
-        check, own = "stop words", self._connection.generation.stop
+        check, own = "stop words", self.generation.stop
         if not any(one.thinks for one in said):
-            return Finding(check, "good", "the model has no thoughts that one could cut")
-        seen = [one for one in said if own and one.is_cut("stop")]
-        if not own:
-            one = await self._ask(self._prompts[0], self._limit, stop=("\n",))
-            if one.completion is None:
-                return Finding(check, "note", f"not seen: {one.why}")
-            seen = [one] if one.is_cut("stop") else []
-        if not seen:
-            return Finding(check, "good", "a stop word does not end the thoughts")
-        means = "a reply that a stop word cuts there has no answer, and is INVALID"
-        if not own:
-            return Finding(
-                check, "note", "a stop word ends the reply within the thoughts", means, "set no `stop`"
-            )
-        stop = listing(map(repr, own))
-        return Finding(
-            check, "failed", f"{stop} ends {len(seen)} replies within the thoughts", means, "leave `stop` out"
-        )
+            return tell("good", check, "there are no thoughts that one could cut")
+        tried = said if own else [await self.ask(self.prompts[0], self.limit, stop=NEW_LINE)]
+        if not any(one.is_answered for one in tried):
+            return tell("note", check, f"not seen: {tried[0].why}")
+        if not any(one.is_cut("stop") for one in tried):
+            return tell("good", check, "a stop word does not end the thoughts")
+        seen = f"a stop word ({listing(map(repr, own or NEW_LINE))}) ends the reply within the thoughts"
+        return tell("failed" if own else "note", f"{check}: cut", seen)
 
-    async def _check_logprobs(self) -> Finding:
+    async def check_logprobs(self) -> Finding:
         """Say whether log-probabilities come, and of how many tokens for each place."""
-        check, echo = "log-probabilities", self._connection.generation.echo
-        wanted = {"logprobs": True, "echo": echo}
-        tried = await asyncio.gather(
-            *(self._ask(self._prompts[0], self._few, top_logprobs=most, **wanted) for most in ALTERNATIVES)
-        )
-        answered = [one.completion for one in tried if one.completion is not None]
-        places = [place for one in answered for place in read_positions(one.logprobs)]
-        means = "`choice_probabilities` and `choice_ranking_solver` cannot be used"
-        status: Status = "failed" if self._needs_logprobs else "note"
-        if not answered:
-            return Finding(check, status, f"none: {tried[-1].why}", means)
-        if not places:
-            status = status if self._needs_logprobs else "warning"
-            return Finding(check, status, "none came, though they were asked for: they are dropped", means)
-        most = max(len(place.top) for place in places)
-        seen = f"of up to {most} tokens for each place" + (", also of the prompt" if echo else "")
-        if most < len(QUESTIONS[0]["options"]):
-            means = "a choice that is not among them has no probability"
-            return Finding(check, "failed" if self._needs_logprobs else "warning", seen, means)
-        return Finding(check, "good", seen, advice=f"`top_logprobs` up to {most}")
+        check, scorers = "log-probabilities", [step.scorer for step in self.prepared.task.scoring]
+        is_needed = any(getattr(one, "reads_logprobs", False) for one in scorers)
+        calls = (self.ask(self.prompts[0], self.few, logprobs=True, top_logprobs=one) for one in ALTERNATIVES)
+        tried = await asyncio.gather(*calls)
+        found = [place for one in tried for place in read_positions(one.outcome.completion.logprobs)]
+        most = max((len(place.top) for place in found), default=0)
+        if most >= FEWEST_ALTERNATIVES:
+            return tell("good", check, f"of the {most} likeliest tokens at each place")
+        status, seen = "warning", f"of the {most} likeliest tokens" if most else "asked for, and none came"
+        if not any(one.is_answered for one in tried):
+            status, seen = "note", f"none: {tried[-1].why}"
+        return tell("failed" if is_needed else status, f"{check}: {'few' if most else 'none'}", seen)
 
-    async def _check_images(self) -> Finding:
+    async def check_images(self) -> Finding:
         """Say whether the model sees a picture."""
-        check = "images"
         parts = [{"type": "text", "text": COLOUR}, {"type": "image_url", "image_url": {"url": PICTURE}}]
-        one = await self._ask([{"role": "user", "content": parts}], self._few, echo=None)
-        if one.completion is None:
-            return Finding(check, "note", f"none: {one.why}", "questions with images cannot be asked")
+        one = await self.ask([{"role": "user", "content": parts}], self.few)
+        if not one.text:
+            return tell("note", "images", f"none: {one.why}")
         if re.search(r"\bred\b", one.text, re.IGNORECASE):
-            return Finding(check, "good", "the model sees a red picture as red")
-        seen = f"a red picture is taken, and called {shorten(one.text, _SHOWN)!r}"
-        return Finding(check, "warning", seen, "questions with images would be answered blindly")
+            return tell("good", "images", "a red picture is seen as red")
+        return tell("warning", "images: not seen", f"a red picture is called {shorten(one.text, _SHOWN)!r}")
 
-    async def _check_repeats(self) -> Finding:
+    async def check_repeats(self) -> Finding:
         """Say whether the same question gets the same reply at temperature 0."""
-        check, prompt = "repeatable", [{"role": "user", "content": RANDOM}]
-        tried = await asyncio.gather(
-            *(self._ask(prompt, self._few, temperature=0.0, echo=None) for _ in range(REPEATS))
-        )
-        texts = [one.text for one in tried if one.text]
-        if len(texts) < len(tried):
-            why = next((one.why for one in tried if one.why), "no text came")
-            return Finding(check, "note", f"not seen at temperature 0: {why}")
-        if len(set(texts)) == 1:
-            return Finding(check, "good", f"temperature 0 gives the same text {len(texts)} times")
-        first, other = texts[0], next(one for one in texts if one != texts[0])
-        seen = f"temperature 0 gives {shorten(first, 30)!r} and {shorten(other, 30)!r}"
-        means = "a second run has other numbers, by chance"
-        return Finding(check, "warning", seen, means, "set `seed`, or measure it: `trials`, `repeatability`")
+        asked = [{"role": "user", "content": RANDOM}]
+        tried = await asyncio.gather(*(self.ask(asked, self.few, temperature=0.0) for _ in range(REPEATS)))
+        for one in (each for each in tried if not each.text):
+            return tell("note", "repeatable", f"not seen at temperature 0: {one.why}")
+        texts = sorted({one.text for one in tried})
+        if len(texts) == 1:
+            return tell("good", "repeatable", f"temperature 0 gives the same text {len(tried)} times")
+        first, other = (repr(shorten(text, _SHOWN // 2)) for text in texts[:2])
+        return tell("warning", "repeatable: not", f"temperature 0 gives {first} and {other}")
 
-    def _check_rates(self, why: str = "") -> Finding:
+    def check_rates(self, why: str = "") -> Finding:
         """Say which limits the headers state, and why calls were refused by them."""
-        headers = [f"{name}: {value}" for name, value in sorted(self._headers.items())]
-        stated = ", ".join(headers[:_LONGEST_HEADERS]) or "the headers state none"
-        advice = "`rate_limit` and `tokens_per_minute` of the model file keep below them"
+        stated = ", ".join(f"{name}: {one}" for name, one in sorted(self.headers.items()))
         if why:
-            means = "a run would wait and send again, up to 10 minutes for a call"
-            return Finding("rate limits", "failed", f"refused at once: {why} ({stated})", means, advice)
-        if not headers:
-            return Finding("rate limits", "note", stated, "a run finds out how many calls at once are taken")
-        return Finding("rate limits", "good", stated, advice=advice)
+            return tell("failed", "rate limits: refused", f"{why} ({stated or 'no header says more'})")
+        return tell("good" if stated else "note", "rate limits", stated or "no header states one")
 
-    def _check_price(self) -> Finding:
+    def check_price(self) -> Finding:
         """Say whether it is known what a run costs."""
-        if self._price is None:
-            means, advice = "`--max-cost` cannot hold, and no cost is shown", "state it: `--price IN:OUT`"
-            return Finding("price", "note", "not known", means, advice)
-        prompt, completion = (1e6 * one for one in (self._price.prompt, self._price.completion))
-        return Finding(
-            "price", "good", f"{prompt:.4g} USD and {completion:.4g} USD per million tokens, in and out"
+        if self.price is None:
+            return tell("note", "price: unknown", "not known")
+        asked, said = 1e6 * self.price.prompt, 1e6 * self.price.completion
+        return tell(
+            "good", "price", f"{asked:.4g} USD a million prompt tokens, {said:.4g} USD completion tokens"
         )

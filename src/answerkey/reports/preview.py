@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from answerkey.errors import hide_secrets
-from answerkey.evaluate.doctor import Diagnosis, Status
 from answerkey.evaluate.runner import Checked, DryRun, PlannedTask
 from answerkey.importers import Imported
 from answerkey.reports.explain import draw_messages
@@ -93,7 +92,7 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------- doctor
 
-_SIGNS: dict[Status, tuple[str, Role]] = {
+_SIGNS: dict[str, tuple[str, Role]] = {
     "good": ("✓", "good"),
     "note": ("·", "dim"),
     "warning": ("!", "warn"),
@@ -101,32 +100,28 @@ _SIGNS: dict[Status, tuple[str, Role]] = {
 }
 
 
-def draw_diagnosis(found: Diagnosis, width: int) -> list[Line]:
-    """Return each check with its status, what was seen, what it means and what to set; then the count."""
-    about = f"task {found.task}" if found.task else "built-in questions"
-    lines = [line(Span(found.model, "title"), f": {about}")]
-    wide = max(len(one.check) for one in found.findings)
-    for one in found.findings:
-        sign, role = _SIGNS[one.status]
-        lead = [Span(f"{INDENT}{sign} {one.status:<7}", role), f"{GAP}{one.check:<{wide}}{GAP}"]
-        indent = " " * (len(f"{INDENT}{sign} {'':7}{GAP}{GAP}") + wide)
-        for begin, text in (("", one.seen), ("means: ", one.means), ("do: ", one.advice)):
+def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
+    """Return each check with its status, what was seen, what it means and what to do; then the count."""
+    about = f"task {found['task']}" if found["task"] else "built-in questions"
+    lines = [line(Span(found["model"], "title"), f": {about}")]
+    wide = max(len(one["check"]) for one in found["checks"])
+    for one in found["checks"]:
+        sign, role = _SIGNS[one["status"]]
+        lead: list[Cell] = [
+            Span(f"{INDENT}{sign} {one['status']:<7}", role),
+            f"{GAP}{one['check']:<{wide}}{GAP}",
+        ]
+        indent = " " * (sum(len(str(getattr(cell, "text", cell))) for cell in lead))
+        for begin, text in (("", one["seen"]), ("means: ", one["means"]), ("do: ", one["advice"])):
             for part in wrap(make_visible(f"{begin}{text}"), width - len(indent)) if text else ():
                 lines.append(line(*lead, Span(part, "dim" if begin else "plain")))
-                lead = [Span(indent)]
-    counts = {status: sum(one.status == status for one in found.findings) for status in _SIGNS}
-    verdict = Span("not good", "bad") if counts["failed"] else Span("good", "good")
-    cost = "" if found.cost is None else f", {format_cost(found.cost)}"
-    spent = f"{found.prompt_tokens} + {found.completion_tokens} tokens{cost}, {found.seconds:.1f} s"
+                lead = [indent]
+    counts = Counter(one["status"] for one in found["checks"])
+    verdict = Span("good", "good") if found["good"] else Span("not good", "bad")
     told = f": {counts['failed']} failed, {format_count(counts['warning'], 'warning')}"
-    return [*lines, line(verdict, f"{told}; {format_count(found.calls, 'call')}, {spent}")]
-
-
-def describe_diagnosis(found: Diagnosis) -> dict[str, Any]:
-    """Return what `doctor --json` prints."""
-    told = asdict(found)
-    checks = told.pop("findings")
-    return {"doctor": {"good": all(one["status"] != "failed" for one in checks), "checks": checks, **told}}
+    cost = "" if found["cost"] is None else f", {format_cost(found['cost'])}"
+    spent = f"{found['prompt_tokens']} + {found['completion_tokens']} tokens{cost}, {found['seconds']:.1f} s"
+    return [*lines, line(verdict, f"{told}; {format_count(found['calls'], 'call')}, {spent}")]
 
 
 # ---------------------------------------------------------------------------------------------- dry run

@@ -360,9 +360,9 @@ LIVE_OPTIONS = (
     ),
     *CALL_OPTIONS,
     click.option(
-        "--stop-on-nonsense",
-        is_flag=True,
-        help="Stop when the first 50 completions are all INVALID, all the same or cut off.",
+        "--stop-on-nonsense/--no-stop-on-nonsense",
+        default=None,
+        help="Stop also if the first 20 replies are all alike or cut off; or not even if most are INVALID.",
     ),
 )
 DOCTOR_OPTIONS = (PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from answerkey.errors import SolverError, SpecError, hide_secrets, listing, suggest
 from answerkey.evaluate.prepare import Prepared, mcqa, read_options
@@ -75,9 +75,10 @@ INVALID = "such replies are INVALID: the accuracy would say nothing about what t
 RULE = "read replies by `extraction: stated_answer`"
 #: What a finding means for the numbers, and what to do; its name is the check, and how that went.
 MEANINGS: dict[str, tuple[str, str]] = {
-    "reachable: refused": (NO_ANSWER, "correct what the message names"),
+    "reachable: refused": (NO_ANSWER, ""),
     "reachable: late": (NO_ANSWER, "is the model loaded? `--timeout 120` waits for one that loads or thinks"),
     "reachable: some": ("a run would send such calls again", ""),
+    "request: refused": (NO_ANSWER, "correct what the message names"),
     "key: refused": (NO_ANSWER, ""),
     "model: unknown": (NO_ANSWER, ""),
     "model: not listed": ("another model may have answered: some servers use whichever is loaded", ""),
@@ -111,41 +112,33 @@ def tell(status: str, name: str, seen: str, advice: str = "") -> Finding:
     return {"check": name.partition(":")[0], "status": status, "seen": seen, "means": means, "advice": advice}
 
 
-class Said(NamedTuple):
-    """What came of a call; `text` is that of its completion, without white space around it."""
-
-    outcome: Outcome
-    text: str
-
-    @classmethod
-    def read(cls, outcome: Outcome) -> Said:
-        """Return what an outcome says."""
-        return cls(outcome, (outcome.completion.text or "").strip())
-
-    @classmethod
-    def nothing(cls, why: str, label: str = "") -> Said:
-        """Return what comes of a call that is not made."""
-        return cls(Outcome(Verdict.FAILED, fail(why), label), "")
+class Said(Outcome):
+    """What came of a call."""
 
     @property
     def is_answered(self) -> bool:
         """Whether there is a reply, with or without text."""
-        return self.outcome.verdict is Verdict.ANSWERED
+        return self.verdict is Verdict.ANSWERED
+
+    @property
+    def text(self) -> str:
+        """The text without white space around it; "" without any."""
+        return (self.completion.text or "").strip()
 
     @property
     def why(self) -> str:
         """Why there is no text."""
-        return self.outcome.completion.error or "no text came"
+        return self.completion.error or "no text came"
 
     @property
     def thinks(self) -> bool:
         """Whether there are thoughts beside the answer, in whichever form."""
-        one = self.outcome.completion
+        one = self.completion
         return bool(one.reasoning or one.reasoning_tokens or split_thoughts(self.text))
 
     def is_cut(self, reason: str) -> bool:
         """Return whether the reply ended for this reason before anything but thoughts was said."""
-        return self.outcome.completion.finish_reason == reason and not self.text
+        return self.completion.finish_reason == reason and not self.text
 
 
 def examine(
@@ -228,10 +221,10 @@ class Examination:
     async def run(self) -> list[Finding]:
         """Make the calls, those that do not need each other at once, and return what they tell."""
         begun, limits = time.monotonic(), Limits(connect_seconds=min(self.seconds, Limits.connect_seconds))
-        self.http, other = HttpClient(self.connection, limits), HttpClient(self.connection, limits)
+        self.http = HttpClient(self.connection, limits)
         try:
             models, *said = await asyncio.gather(
-                list_models(self.connection, other, seconds=self.seconds),
+                list_models(self.connection, self.http, seconds=self.seconds),
                 *(self.ask(one, self.limit) for one in self.prompts),
             )
             found = self.check_reach(said, models, time.monotonic() - begun)
@@ -251,29 +244,29 @@ class Examination:
         """Return what the model says with other parameters; what it may cost at most is set aside before."""
         api, price = self.connection.api, self.price
         if unfit := api.unsupported.intersection(changes):
-            return Said.nothing(f"{api.title} does not take {listing(sorted(unfit))}")
+            return Said(Verdict.FAILED, fail(f"{api.title} does not take {listing(sorted(unfit))}"))
         own: dict[str, Any] = {} if "max_tokens" in api.unsupported else {"max_tokens": limit}
         connection = replace(self.connection, generation=replace(self.generation, **own, **changes))
         try:
             body = encode_body(connection.build(prompt)).encode()
         except SolverError as error:
-            return Said.nothing(error.message)
+            return Said(Verdict.FAILED, fail(error.message))
         most = charge(price, len(body) / CHARACTERS_PER_TOKEN, limit)
         if price is not None and self.spent + most > self.max_cost:
             why = f"a call may cost {most:.4f} USD, more than is left of {self.max_cost:g}"
-            return Said.nothing(why, "cost")
+            return Said(Verdict.FAILED, fail(why), "cost")
         self.spent += most
         self.calls += 1
         came = await self.http.send(Request(body), seconds=self.seconds)
         for name, value in came.headers.items() if isinstance(came, Reply) else ():
             if _LIMIT_HEADER.fullmatch(name):
                 self.headers[name.lower()] = connection.hide(value)
-        outcome = judge(came, connection.read)
+        outcome = Said(*judge(came, connection.read))
         asked, said = outcome.completion.prompt_tokens, outcome.completion.completion_tokens
         if said is not None:  # else what was set aside counts as spent
             self.spent += charge(price, asked, said) - most
         self.tokens = (self.tokens[0] + (asked or 0), self.tokens[1] + (said or 0))
-        return Said.read(outcome)
+        return outcome
 
     def check_reach(self, said: Sequence[Said], models: Sequence[str], seconds: float) -> list[Finding]:
         """Say whether the endpoint answers, and with the model that is named; if not, why."""
@@ -289,7 +282,7 @@ class Examination:
                 return [reached, tell("good", "model", f"`{name}` answers")]
             seen = f"`{name}` answers, and the endpoint does not list it"
             return [reached, tell("warning", "model: not listed", seen, near)]
-        label, why = refused[0].outcome.label, refused[0].why
+        label, why = refused[0].label, refused[0].why
         if label == "cost":
             return [tell("failed", "price: too high", why)]
         if label == "status 429":
@@ -297,9 +290,10 @@ class Examination:
         health = Health(
             connection.name, connection.host, connection.start_hint, has_key=connection.has_secret
         )
-        told = [health.note(one.outcome, is_final=True) for one in said][-1]  # the words of a run that stops
+        told = [health.note(one, is_final=True) for one in said][-1]  # the words of a run that stops
         if told is None or label == "timeout":
-            return [tell("failed", f"reachable: {'late' if label == 'timeout' else 'refused'}", why)]
+            late = tell("failed", "reachable: late", why)
+            return [late] if told else [reached, tell("failed", "request: refused", why)]
         advice = (told.hint or "").partition(";")[0].removesuffix(", and start a new run")
         if told.code == "E304":
             return [reached, tell("failed", "key: refused", told.message, advice)]
@@ -316,7 +310,7 @@ class Examination:
         example = next((f"; for example {shorten(one.text, _SHOWN)!r}" for one in said if one.text), "")
         if asks_model(scorer) and find_role(scorer) == "judge":
             return tell("note", check, f"a model judges the replies: not tried{example}")
-        completions = [one.outcome.completion for one in said]
+        completions = [one.completion for one in said]
         scores = scorer.score(asked, Completions.build(asked.ids, completions, source="live"))
         validity, correct = scores.column("completion_validity"), scores.column("is_correct")
         right = 0 if correct is None else int(correct.fill_null(0).sum())
@@ -345,7 +339,7 @@ class Examination:
             if self.is_own_limit:
                 return tell("warning", "thinking: cut here", seen)
             return tell("failed", "thinking: cut", seen)
-        thinking = [one.outcome.completion for one in said if one.thinks]
+        thinking = [one.completion for one in said if one.thinks]
         if not thinking:
             return tell("good", "thinking", "the model does not think before it answers")
         where = "in the text" if self.generation.thinking == "keep" else "counted, not shown"
@@ -366,7 +360,7 @@ class Examination:
         if re.sub(r"\W", "", one.text).casefold() == "ready":
             return tell("good", check, "an instruction is answered, and the reply ends")
         seen = f"told to write `ready`, the model writes {shorten(one.text, _SHOWN)!r}"
-        is_longer = one.outcome.completion.finish_reason == "length"
+        is_longer = one.completion.finish_reason == "length"
         if is_longer or self.connection.api.identity == "completions":
             return tell("warning", f"{check}: none", f"{seen}: no chat template is applied")
         return tell("note", check, seen)
@@ -390,7 +384,7 @@ class Examination:
         is_needed = any(getattr(one, "reads_logprobs", False) for one in scorers)
         calls = (self.ask(self.prompts[0], self.few, logprobs=True, top_logprobs=one) for one in ALTERNATIVES)
         tried = await asyncio.gather(*calls)
-        found = [place for one in tried for place in read_positions(one.outcome.completion.logprobs)]
+        found = [place for one in tried for place in read_positions(one.completion.logprobs)]
         most = max((len(place.top) for place in found), default=0)
         if most >= FEWEST_ALTERNATIVES:
             return tell("good", check, f"of the {most} likeliest tokens at each place")

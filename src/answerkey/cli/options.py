@@ -365,7 +365,11 @@ LIVE_OPTIONS = (
         help="Stop also if the first 20 replies are all alike or cut off; or not even if most are INVALID.",
     ),
 )
-DOCTOR_OPTIONS = (PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
+DOCTOR_OPTIONS = (
+    option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0),
+    option("--max-cost", "USD", "Spend at most this; default 0.01.", default=0.01),
+    *(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST),
+)
 RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
 RESCORE_OPTIONS = (
     CONFIG,

@@ -347,19 +347,10 @@ def check_command(
     epilog="""\b
 Examples:
   answerkey doctor openai/gpt-4.1-nano
-  answerkey doctor http://127.0.0.1:8000/v1#my-model my-project
-  answerkey doctor "http://127.0.0.1:8000/v1?max_tokens=4000#my-model" questions.jsonl --timeout 120""",
+  answerkey doctor "http://127.0.0.1:8000/v1?max_tokens=4000#my-model" my-project --timeout 120""",
 )
 @click.argument("model", metavar="MODEL", shell_complete=complete_model)
 @click.argument("task", metavar="[TASK]", required=False, shell_complete=complete_task)
-@option(
-    "--timeout",
-    "SECONDS",
-    "Give one call so long; default 20.",
-    "seconds",
-    type=click.FloatRange(min=0, min_open=True),
-)
-@option("--max-cost", "USD", "Spend at most this; default 0.01.", type=click.FloatRange(min=0))
 @add_options(*DOCTOR_OPTIONS)
 @with_console
 def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
@@ -368,13 +359,12 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
     TASK is what `run` takes: its first samples are asked, and read by its own scorer; without it, three
     built-in questions are. Exit code 1 if a check failed, 3 if the model could not be called.
     """
-    from answerkey.evaluate import doctor
+    from answerkey.evaluate.doctor import examine
     from answerkey.reports.preview import draw_examination
 
-    given = {name: one for name, one in options.items() if one is not None}
-    seconds = given.setdefault("seconds", doctor.SECONDS)
-    console.say_text(f"calling {hide_secrets(model)}: a dozen calls of at most {seconds:g} s")
-    found = doctor.examine(model, task, **given)
+    limits = f"a dozen calls, each at most {options['seconds']:g} s, all at most {options['max_cost']:g} USD"
+    console.say_text(f"calling {hide_secrets(model)}: {limits}")
+    found = examine(model, task, **options)
     if console.as_json:
         console.print_json({"doctor": found})
     else:

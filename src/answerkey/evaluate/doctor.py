@@ -2,8 +2,8 @@
 
     three questions, list of models ──► a small call or two for each further check ──► findings
 
-No call goes through the cache or the journal, none is retried, and each has a timeout. `MEANINGS` has what
-each finding means for the numbers, and what to do.
+No call goes through the cache or the journal, none is retried, and each has a timeout. `doctor.toml` has what
+is asked, what each finding means for the numbers, and what to do.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from importlib.resources import files
 from typing import Any, cast
 
 from answerkey.errors import SolverError, SpecError, hide_secrets, listing, suggest
@@ -24,7 +26,6 @@ from answerkey.models.client import encode_body
 from answerkey.models.config import Price
 from answerkey.models.http import HttpClient, list_models
 from answerkey.models.model import LiveModel
-from answerkey.models.providers import Connection
 from answerkey.models.responses import fail, read_positions
 from answerkey.models.retry import CHARACTERS_PER_TOKEN, Health, Outcome, Reply, Request, Verdict, judge
 from answerkey.reader.markup import split_thoughts
@@ -51,63 +52,19 @@ ALTERNATIVES, FEWEST_ALTERNATIVES = (20, 5), 4
 FEWEST_RIGHT = 2
 REPEATS = 3
 NEW_LINE = ("\n",)
-QUESTIONS = [
-    {"question": "Which of these is a colour?", "options": ["seven", "blue", "chair", "May"], "answer": "B"},
-    {"question": "How many legs does a cat have?", "options": ["two", "ten", "six", "four"], "answer": "D"},
-    {"question": "Which of these is a fruit?", "options": ["iron", "paper", "apple", "dust"], "answer": "C"},
-]
-READY = "Write the word ready, and nothing else."
-RANDOM = "Name a random animal, a random city and a random number from 1 to 1000."
-COLOUR = "Which colour is this picture? Answer with one word."
-#: A picture of 32 by 32 red points.
-PICTURE = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAJ0lEQVR42u3NsQkAAAjAsP7/tF7hIASy"
-    "p6lTCQQCgUAgEAgEgi/BAjLD/C5w/SM9AAAAAElFTkSuQmCC"
-)
+#: What is asked, and what findings mean.
+TEXTS = tomllib.loads((files("answerkey.evaluate") / "doctor.toml").read_text(encoding="utf-8"))
+QUESTIONS = TEXTS["questions"]
 #: What a chat template puts around a turn; in a reply it means that the end of the turn was not seen.
 _TURN = re.compile(r"<\|(im_(start|end)|eot_id|(start|end)_header_id)\|>|<(start|end)_of_turn>|\[/?INST\]")
 _BARE_LETTER = re.compile(r"[\W_]*\w[\W_]*")
 _LIMIT_HEADER = re.compile(r".*rate-?limit.*|retry-after(-ms)?", re.IGNORECASE)
 _SHOWN = 60
 
-NO_ANSWER = "a run would get no answer"
-INVALID = "such replies are INVALID: the accuracy would say nothing about what the model knows"
-RULE = "read replies by `extraction: stated_answer`"
-#: What a finding means for the numbers, and what to do; its name is the check, and how that went.
-MEANINGS: dict[str, tuple[str, str]] = {
-    "reachable: refused": (NO_ANSWER, ""),
-    "reachable: late": (NO_ANSWER, "is the model loaded? `--timeout 120` waits for one that loads or thinks"),
-    "reachable: some": ("a run would send such calls again", ""),
-    "request: refused": (NO_ANSWER, "correct what the message names"),
-    "key: refused": (NO_ANSWER, ""),
-    "model: unknown": (NO_ANSWER, ""),
-    "model: not listed": ("another model may have answered: some servers use whichever is loaded", ""),
-    "one letter: unread": (INVALID, f"ask for the letter alone (`--dry-run` shows the prompt), or {RULE}"),
-    "one letter: empty": (INVALID, "look at the server's log: nothing was generated, or it was withheld"),
-    "one letter: thoughts": (INVALID, "see `thinking` and `stop words`"),
-    "one letter: longer": ("the first character, and label probabilities, are not those of the answer", RULE),
-    "one letter: wrong": ("the questions are easy: the model may not see them", "see `chat template`"),
-    "thinking: cut": (INVALID, "raise `max_tokens`"),
-    "thinking: cut here": ("whether they end was not tried", "try a larger `?max_tokens=` behind the name"),
-    "chat template: none": ("the prompt is continued like any text", "for a chat model use the chat API"),
-    "chat template: token": (
-        "replies run on after their end",
-        "correct the server's template or stop tokens",
-    ),
-    "stop words: cut": (INVALID, "leave `stop` out"),
-    "log-probabilities: none": ("`choice_probabilities` and `choice_ranking_solver` cannot be used", ""),
-    "log-probabilities: few": ("a choice that is not among them has no probability", ""),
-    "images: not seen": ("questions with images would be answered blindly", ""),
-    "repeatable: not": ("a second run has other numbers, by chance", "set `seed`, or measure it by `trials`"),
-    "rate limits: refused": ("a run would wait, and send again", "set `rate_limit` in the model file"),
-    "price: unknown": ("`--max-cost` cannot hold", "state it: `--price IN:OUT`"),
-    "price: too high": ("no call was made", "allow more: `--max-cost`"),
-}
-
 
 def tell(status: str, name: str, seen: str, advice: str = "") -> Finding:
     """Return a finding: its check and status, what was seen, what that means and what to do; no secrets."""
-    means, usual = MEANINGS.get(name, ("", ""))
+    means, usual = TEXTS["findings"].get(name, ("", ""))
     seen, advice = hide_secrets(seen), hide_secrets(advice or usual)
     return {"check": name.partition(":")[0], "status": status, "seen": seen, "means": means, "advice": advice}
 
@@ -160,20 +117,19 @@ def examine(
         given["dataset"] = QUESTIONS
     chosen = read_options("doctor", given)
     prepared = prepare_all(read_plan(source, chosen)[0].specifications[:1], chosen)[0]
-    called, key = prepared.model, None if task is None else prepared.key
+    called = prepared.model
     if not isinstance(called, LiveModel) or not isinstance(prepared.task.solver, SingleTurnSolver):
-        message = f"`doctor` asks an endpoint: `{model}` is none" + (
-            f", or `{key}` asks nothing" if key else ""
-        )
+        message = f"`doctor` asks an endpoint: `{model}` is none, or the task asks nothing"
         raise SpecError("E119", message, hint="name a model as `provider/NAME` or `http://HOST/v1#NAME`")
     require_askable([prepared], chosen)
     price, begun = choose_price(called, chosen), time.monotonic()
-    examination = Examination(prepared, called.connection, key, price, seconds, max_cost)
+    examination = Examination(prepared, price, seconds, max_cost)
+    examination.is_own = task is not None
     checks = asyncio.run(examination.run())
     asked, said = examination.tokens
     return {
         "model": called.name,
-        "task": key,
+        "task": None if task is None else prepared.key,
         "good": all(one["status"] != "failed" for one in checks),
         "answered": examination.is_answered,
         "checks": checks,
@@ -185,36 +141,26 @@ def examine(
     }
 
 
-@dataclass(eq=False)
 class Examination:
-    """The calls to one endpoint, and what each check makes of them; `key` is that of the user's task.
+    """The calls to one endpoint, and what each check makes of them; `is_own` if a task of the user's asks.
 
     `limit` is how many tokens a reply to a question may have, `few` the same for the other calls.
     """
 
-    prepared: Prepared
-    connection: Connection
-    key: str | None
-    price: Price | None
-    seconds: float
-    max_cost: float
-    few: int = FEW_TOKENS
-    calls: int = 0
-    tokens: tuple[int, int] = (0, 0)
-    spent: float = 0.0
-    is_answered: bool = False
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.generation, asked = self.connection.generation, self.prepared
-        self.samples = asked.dataset.rows.slice(0, len(QUESTIONS)).load(asked.columns)
-        prompts = cast("SingleTurnSolver", asked.task.solver).build_prompts(self.samples, asked.examples)
-        raise_row_errors(self.samples, prompts)
-        self.prompts = cast("list[Prompt]", prompts)
+    def __init__(self, prepared: Prepared, price: Price | None, seconds: float, max_cost: float) -> None:
+        self.task, self.price, self.seconds, self.max_cost = prepared.task, price, seconds, max_cost
+        self.connection = cast("LiveModel", prepared.model).connection
+        self.samples = prepared.dataset.rows.slice(0, len(QUESTIONS)).load(prepared.columns)
+        solver = cast("SingleTurnSolver", prepared.task.solver)
+        self.prompts = cast("list[Prompt]", solver.build_prompts(self.samples, prepared.examples))
+        raise_row_errors(self.samples, self.prompts)
+        self.calls, self.tokens, self.spent, self.few = 0, (0, 0), 0.0, FEW_TOKENS
+        self.is_own, self.is_answered, self.headers = True, False, dict[str, str]()
+        self.generation = self.connection.generation
         budget = self.generation.reasoning_budget or 0  # which every limit leaves room for
         self.limit = min(self.generation.max_tokens or budget + USUAL_TOKENS, budget + MOST_TOKENS)
-        if self.price is not None and self.price.completion:
-            affordable = int(ONE_SHARE * self.max_cost / self.price.completion)
+        if price is not None and price.completion:
+            affordable = int(ONE_SHARE * max_cost / price.completion)
             self.limit = min(self.limit, max(budget + FEW_TOKENS, affordable))
         self.is_own_limit = self.generation.max_tokens != self.limit  # a run has none, or a larger one
 
@@ -287,9 +233,8 @@ class Examination:
             return [tell("failed", "price: too high", why)]
         if label == "status 429":
             return [reached, self.check_rates(why)]
-        health = Health(
-            connection.name, connection.host, connection.start_hint, has_key=connection.has_secret
-        )
+        has_key, start = connection.has_secret, connection.start_hint
+        health = Health(connection.name, connection.host, start, has_key=has_key)
         told = [health.note(one, is_final=True) for one in said][-1]  # the words of a run that stops
         if told is None or label == "timeout":
             late = tell("failed", "reachable: late", why)
@@ -299,11 +244,11 @@ class Examination:
             return [reached, tell("failed", "key: refused", told.message, advice)]
         if label in {"model_not_found", "status 404"}:
             return [reached, tell("failed", "model: unknown", told.message, near if models else advice)]
-        return [tell("failed", "reachable: refused", told.message, advice)]
+        return [tell("failed", "reachable: not", told.message, advice)]
 
     def check_letters(self, said: Sequence[Said]) -> Finding:
         """Say whether replies to the questions can be read, by the scorer that a run would use."""
-        check, scorer = "one letter", self.prepared.task.main_step.scorer
+        check, scorer = "one letter", self.task.main_step.scorer
         asked = self.samples.take([place for place, one in enumerate(said) if one.is_answered])
         said = [one for one in said if one.is_answered]
         rule, count = getattr(scorer, "rule_name", scorer.type), len(said)
@@ -325,26 +270,24 @@ class Examination:
             seen = f"`{rule}` cannot read {len(reasons)} of {count} replies ({most}){example}"
             return tell(status, f"{check}: {how.get(most, 'unread')}", seen)
         seen = f"`{rule}` reads {count} of {count} replies, {right} right{example}"
-        if right < FEWEST_RIGHT and self.key is None:
+        if right < FEWEST_RIGHT and not self.is_own:
             return tell("warning", f"{check}: wrong", seen)
         if longer := sum(not _BARE_LETTER.fullmatch(one.text) for one in said):
             seen += f"; {longer} of them are more than a letter"
-            return tell("note" if self.key else "warning", f"{check}: longer", seen)
+            return tell("note" if self.is_own else "warning", f"{check}: longer", seen)
         return tell("good", check, seen)
 
     def check_thoughts(self, said: Sequence[Said]) -> Finding:
         """Say whether the model thinks, where the thoughts go, and whether the limit cuts them."""
         if cut := sum(one.is_cut("length") for one in said):
             seen = f"the limit of {self.limit} tokens ends {cut} of {len(said)} replies within the thoughts"
-            if self.is_own_limit:
-                return tell("warning", "thinking: cut here", seen)
-            return tell("failed", "thinking: cut", seen)
+            how = ("warning", "thinking: cut here") if self.is_own_limit else ("failed", "thinking: cut")
+            return tell(*how, seen)
         thinking = [one.completion for one in said if one.thinks]
         if not thinking:
             return tell("good", "thinking", "the model does not think before it answers")
         where = "in the text" if self.generation.thinking == "keep" else "counted, not shown"
-        if any(one.reasoning for one in thinking):
-            where = "apart from the text"
+        where = "apart from the text" if any(one.reasoning for one in thinking) else where
         if any(one.raw is not None for one in thinking):
             where = "in the text, as `<think>` or the like, and taken out of it"
         used = max(one.completion_tokens or 0 for one in thinking)
@@ -352,7 +295,10 @@ class Examination:
 
     async def check_template(self, said: Sequence[Said]) -> Finding:
         """Say whether the model answers an instruction and ends, or continues it like any text."""
-        check, one = "chat template", await self.ask([{"role": "user", "content": READY}], self.few)
+        check, one = (
+            "chat template",
+            await self.ask([{"role": "user", "content": TEXTS["instruction"]}], self.few),
+        )
         for found in filter(None, (_TURN.search(each.text) for each in (one, *said))):
             return tell("warning", f"{check}: token", f"a reply holds {found[0]!r}, a token of a template")
         if not one.text:
@@ -380,7 +326,7 @@ class Examination:
 
     async def check_logprobs(self) -> Finding:
         """Say whether log-probabilities come, and of how many tokens for each place."""
-        check, scorers = "log-probabilities", [step.scorer for step in self.prepared.task.scoring]
+        check, scorers = "log-probabilities", [step.scorer for step in self.task.scoring]
         is_needed = any(getattr(one, "reads_logprobs", False) for one in scorers)
         calls = (self.ask(self.prompts[0], self.few, logprobs=True, top_logprobs=one) for one in ALTERNATIVES)
         tried = await asyncio.gather(*calls)
@@ -395,7 +341,10 @@ class Examination:
 
     async def check_images(self) -> Finding:
         """Say whether the model sees a picture."""
-        parts = [{"type": "text", "text": COLOUR}, {"type": "image_url", "image_url": {"url": PICTURE}}]
+        parts = [
+            {"type": "text", "text": TEXTS["colour"]},
+            {"type": "image_url", "image_url": {"url": TEXTS["picture"]}},
+        ]
         one = await self.ask([{"role": "user", "content": parts}], self.few)
         if not one.text:
             return tell("note", "images", f"none: {one.why}")
@@ -405,7 +354,7 @@ class Examination:
 
     async def check_repeats(self) -> Finding:
         """Say whether the same question gets the same reply at temperature 0."""
-        asked = [{"role": "user", "content": RANDOM}]
+        asked = [{"role": "user", "content": TEXTS["random"]}]
         tried = await asyncio.gather(*(self.ask(asked, self.few, temperature=0.0) for _ in range(REPEATS)))
         for one in (each for each in tried if not each.text):
             return tell("note", "repeatable", f"not seen at temperature 0: {one.why}")

@@ -92,12 +92,8 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------- doctor
 
-_SIGNS: dict[str, tuple[str, Role]] = {
-    "good": ("✓", "good"),
-    "note": ("·", "dim"),
-    "warning": ("!", "warn"),
-    "failed": ("✗", "bad"),
-}
+_SIGNS = {"good": "✓", "note": "·", "warning": "!", "failed": "✗"}
+_ROLES: dict[str, Role] = {"good": "good", "note": "dim", "warning": "warn", "failed": "bad"}
 
 
 def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
@@ -106,16 +102,11 @@ def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
     lines = [line(Span(found["model"], "title"), f": {about}")]
     wide = max(len(one["check"]) for one in found["checks"])
     for one in found["checks"]:
-        sign, role = _SIGNS[one["status"]]
-        lead: list[Cell] = [
-            Span(f"{INDENT}{sign} {one['status']:<7}", role),
-            f"{GAP}{one['check']:<{wide}}{GAP}",
-        ]
-        indent = " " * (sum(len(str(getattr(cell, "text", cell))) for cell in lead))
-        for begin, text in (("", one["seen"]), ("means: ", one["means"]), ("do: ", one["advice"])):
-            for part in wrap(make_visible(f"{begin}{text}"), width - len(indent)) if text else ():
-                lines.append(line(*lead, Span(part, "dim" if begin else "plain")))
-                lead = [indent]
+        status, named = one["status"], {"means": one["means"], "do": one["advice"]}
+        head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{one['check']:<{wide}}{GAP}"
+        texts = [one["seen"], *(f"{name}: {text}" for name, text in named.items() if text)]
+        first, *more = (part for text in texts for part in draw_text(text, width, indent=" " * len(head)))
+        lines += [line(Span(head, _ROLES[status]), first[0].text.lstrip()), *more]
     counts = Counter(one["status"] for one in found["checks"])
     verdict = Span("good", "good") if found["good"] else Span("not good", "bad")
     told = f": {counts['failed']} failed, {format_count(counts['warning'], 'warning')}"

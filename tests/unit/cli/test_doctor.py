@@ -92,8 +92,8 @@ def test_what_is_sent(server: TestServer) -> None:
 
     assert sorted(bodies[:3]) == sorted(write(text + asked, max_tokens=512, seed=7) for text in letters)
     picture = [
-        {"type": "text", "text": doctor.COLOUR},
-        {"type": "image_url", "image_url": {"url": doctor.PICTURE}},
+        {"type": "text", "text": doctor.TEXTS["colour"]},
+        {"type": "image_url", "image_url": {"url": doctor.TEXTS["picture"]}},
     ]
     few = {"max_tokens": 16, "seed": 7}
     assert sorted(bodies[3:]) == sorted(
@@ -102,7 +102,7 @@ def test_what_is_sent(server: TestServer) -> None:
             write(letters[0] + asked, **few, logprobs=True, top_logprobs=20),
             write(letters[0] + asked, **few, logprobs=True, top_logprobs=5),
             write(picture, **few),
-            *[write(doctor.RANDOM, temperature=0.0, **few)] * 3,
+            *[write(doctor.TEXTS["random"], temperature=0.0, **few)] * 3,
         ]
     )
 
@@ -196,7 +196,7 @@ ANSWERING: dict[str, tuple[Any, str, str, str, str, str, int]] = {
         "chat template",
         "warning",
         "a reply holds '<|im_end|>'",
-        "correct the server's template",
+        "correct the server's chat template",
         0,
     ),
     "log-probabilities dropped": (
@@ -547,7 +547,7 @@ def test_what_a_terminal_shows(call: Call, server: TestServer) -> None:
     server.change("A")
     done = call("doctor", f"{server.url}#test")
     lines = done.out.splitlines()
-    assert done.err == f"calling {server.url}#test: a dozen calls of at most 20 s\n"
+    assert done.err == f"calling {server.url}#test: a dozen calls, each at most 20 s, all at most 0.01 USD\n"
     assert lines[0] == f"{server.url}#test: built-in questions"
     assert (
         "  ! warning  one letter         `stated_answer` reads 3 of 3 replies, 0 right; for example 'A'"

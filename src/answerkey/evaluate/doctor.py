@@ -38,8 +38,6 @@ from answerkey.types import Completions, Validity
 Prompt = Sequence[Mapping[str, object]]
 Finding = dict[str, str]
 
-#: So long one call may take, and so much (USD) all of them may cost, unless the caller says otherwise.
-SECONDS, MAX_COST = 20.0, 0.01
 #: Tokens of a reply to a question where the model has no `max_tokens`, the most in any case, and the limit of
 #: the other calls to a model that does not think: OpenAI's Responses API takes no smaller one.
 USUAL_TOKENS, MOST_TOKENS, FEW_TOKENS = 512, 4096, 16
@@ -58,7 +56,7 @@ QUESTIONS = TEXTS["questions"]
 #: What a chat template puts around a turn; in a reply it means that the end of the turn was not seen.
 _TURN = re.compile(r"<\|(im_(start|end)|eot_id|(start|end)_header_id)\|>|<(start|end)_of_turn>|\[/?INST\]")
 _BARE_LETTER = re.compile(r"[\W_]*\w[\W_]*")
-_LIMIT_HEADER = re.compile(r".*rate-?limit.*|retry-after(-ms)?", re.IGNORECASE)
+_LIMIT_HEADER = re.compile(r"(?!.*reset).*rate-?limit.*|retry-after(-ms)?", re.IGNORECASE)
 _SHOWN = 60
 
 
@@ -99,16 +97,12 @@ class Said(Outcome):
 
 
 def examine(
-    model: str,
-    task: TaskSource | None = None,
-    *,
-    seconds: float = SECONDS,
-    max_cost: float = MAX_COST,
-    **options: Any,  # noqa: ANN401 - as in `Options`
+    model: str, task: TaskSource | None, seconds: float, max_cost: float, **options: object
 ) -> dict[str, Any]:
     """Call a model a dozen times and return what that tells, as `--json` prints it; options as for `run`.
 
-    With a task, its first samples are asked, and read by its own scorer; without one, built-in questions are.
+    A call may take so many seconds, and all together may cost so many USD. With a task, its first samples are
+    asked, and read by its own scorer; without one, built-in questions are.
     """
     source, given = task, {**options, "model": model, "num_samples": len(QUESTIONS)}
     if source is None:
@@ -216,7 +210,7 @@ class Examination:
 
     def check_reach(self, said: Sequence[Said], models: Sequence[str], seconds: float) -> list[Finding]:
         """Say whether the endpoint answers, and with the model that is named; if not, why."""
-        connection, name = self.connection, str(self.connection.model)
+        connection, name = self.connection, self.connection.model or self.connection.name
         refused = [one for one in said if not one.is_answered]
         near = suggest(name, models) or f"models there: {listing(models, limit=5)}"
         reached = tell("good", "reachable", f"`{connection.host}` replies within {seconds:.1f} s")

@@ -19,7 +19,12 @@ from .conftest import QUIZ, Call, write_rows
 
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 KEY = "sk-canary-0123456789abcdef"
-LIMITS = {"x-ratelimit-limit-requests": "500", "X-RateLimit-Limit-Tokens": "30000", "x-request-id": "7"}
+LIMITS = {
+    "x-ratelimit-limit-requests": "500",
+    "X-RateLimit-Limit-Tokens": "30000",
+    "x-ratelimit-reset-tokens": "6s",
+    "x-request-id": "7",
+}
 ANSWERS = {
     "colour?": "B",
     "legs": "D",
@@ -51,6 +56,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestServer]:
         yield running
 
 
+def examine(model: str, task: Any = None, **options: object) -> dict[str, Any]:  # noqa: ANN401 - of any kind
+    """Return what is found within the usual limits."""
+    return doctor.examine(model, task, 20.0, 0.01, **options)
+
+
 def find(checks: Sequence[Mapping[str, str]], check: str) -> Mapping[str, str]:
     """Return the finding of a check."""
     return next(one for one in checks if one["check"] == check)
@@ -77,7 +87,7 @@ def test_a_healthy_endpoint_is_good_in_every_check(call: Call, server: TestServe
 
 def test_what_is_sent(server: TestServer) -> None:
     """The questions first, as a data file would ask them; then one change of the request for each check."""
-    doctor.examine(f"{server.url}?seed=7#test")
+    examine(f"{server.url}?seed=7#test")
     assert server.asked.by_path == {"/v1/models": 1, "/v1/chat/completions": 10}
     bodies = [json.dumps(one.body) for one in server.asked.requests if one.body]
     letters = [
@@ -376,7 +386,7 @@ def test_a_model_that_another_may_have_answered_for_is_a_warning(call: Call, ser
 def test_thoughts_are_found_where_they_go(server: TestServer, answers: Any, query: str, where: str) -> None:  # noqa: ANN401
     """They are good as long as they end; whether a stop word would cut them is tried as well."""
     server.change(answers)
-    checks = doctor.examine(f"{server.url}{query}#test")["checks"]
+    checks = examine(f"{server.url}{query}#test")["checks"]
     assert (find(checks, "thinking")["status"], where in find(checks, "thinking")["seen"]) == ("good", True)
     assert find(checks, "stop words")["seen"] == "a stop word does not end the thoughts"
     stops = [one.body["stop"] for one in server.asked.requests if one.body and "stop" in one.body]
@@ -388,7 +398,7 @@ def test_thoughts_that_are_only_counted_are_found(server: TestServer) -> None:
     message = {"type": "message", "content": [{"type": "output_text", "text": "B"}]}
     usage = {"input_tokens": 9, "output_tokens": 40, "output_tokens_details": {"reasoning_tokens": 39}}
     server.change(Reply(body=json.dumps({"output": [message], "usage": usage}).encode()))
-    checks = doctor.examine(f"{server.url}?api=responses#test")["checks"]
+    checks = examine(f"{server.url}?api=responses#test")["checks"]
     seen = "thoughts are counted, not shown; most tokens of a reply with them: 40"
     assert find(checks, "thinking")["seen"] == seen
     assert find(checks, "stop words")["seen"] == "not seen: the API `responses` does not take `stop`"
@@ -402,14 +412,14 @@ def test_a_stop_word_would_cut_the_thoughts(server: TestServer) -> None:
         return Reply("<think>Well." if is_stopped else f"<think>Well.</think>{say(messages)}")
 
     server.change(answer)
-    found = find(doctor.examine(f"{server.url}#test")["checks"], "stop words")
+    found = find(examine(f"{server.url}#test")["checks"], "stop words")
     assert (found["status"], found["advice"]) == ("note", "leave `stop` out")
 
 
 def test_checks_that_are_refused_are_notes(server: TestServer) -> None:
     """A parameter that the endpoint does not take is no fault of its numbers."""
     server.change(unknown_fields=("temperature", "logprobs"))
-    checks = doctor.examine(f"{server.url}#test")["checks"]
+    checks = examine(f"{server.url}#test")["checks"]
     for check in ("repeatable", "log-probabilities"):
         assert find(checks, check)["status"] == "note"
         assert "HTTP 400: unknown field" in find(checks, check)["seen"]
@@ -418,7 +428,7 @@ def test_checks_that_are_refused_are_notes(server: TestServer) -> None:
 def test_some_questions_that_are_refused_are_a_warning(server: TestServer) -> None:
     """The others are looked at."""
     server.change(lambda m: refuse(503, "Busy") if "legs" in read_prompt(m) else Reply(say(m)))
-    checks = doctor.examine(f"{server.url}#test")["checks"]
+    checks = examine(f"{server.url}#test")["checks"]
     assert find(checks, "reachable")["seen"] == "1 of 3 questions: HTTP 503: Busy"
     assert "reads 2 of 2 replies, 2 right" in find(checks, "one letter")["seen"]
 
@@ -499,7 +509,7 @@ def test_scorers_that_know_no_letters_have_a_note(
 ) -> None:
     """What they say of the replies is shown where it costs nothing."""
     quiz: dict[str, Any] = {**QUIZ, "definition": {**QUIZ["definition"], "scorers": [scorer]}}
-    checks = doctor.examine(f"{server.url}#test", quiz, dataset=task[-1])["checks"]
+    checks = examine(f"{server.url}#test", quiz, dataset=task[-1])["checks"]
     assert (find(checks, "one letter")["status"], find(checks, "one letter")["seen"]) == ("note", seen)
 
 
@@ -512,7 +522,7 @@ def test_a_task_that_reads_log_probabilities_needs_them(server: TestServer, task
         "choices": [*"ABCD"],
     }
     quiz: dict[str, Any] = {**QUIZ, "definition": {**QUIZ["definition"], "scorers": [scorer]}}
-    found = doctor.examine(f"{server.url}?top_logprobs=5#test", quiz, dataset=task[-1])
+    found = examine(f"{server.url}?top_logprobs=5#test", quiz, dataset=task[-1])
     assert (find(found["checks"], "log-probabilities")["status"], found["good"]) == ("failed", False)
 
 

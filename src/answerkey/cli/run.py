@@ -347,7 +347,7 @@ def check_command(
     epilog="""\b
 Examples:
   answerkey doctor openai/gpt-4.1-nano
-  answerkey doctor "http://127.0.0.1:8000/v1?max_tokens=4000#my-model" my-project --timeout 120""",
+  answerkey doctor http://127.0.0.1:8000/v1#my-model my-project --timeout 120""",
 )
 @click.argument("model", metavar="MODEL", shell_complete=complete_model)
 @click.argument("task", metavar="[TASK]", required=False, shell_complete=complete_task)
@@ -356,8 +356,8 @@ Examples:
 def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
     """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
 
-    TASK is what `run` takes: its first samples are asked, and read by its own scorer; without it, three
-    built-in questions are. Exit code 1 if a check failed, 3 if the model could not be called.
+    With TASK (as for `run`), its first samples are asked and read by its own scorer. Exit code 1 if a check
+    failed, 3 if the model gave no answer.
     """
     from answerkey.evaluate.doctor import examine
     from answerkey.reports.preview import draw_examination

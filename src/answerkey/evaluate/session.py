@@ -5,6 +5,7 @@ models ──► Observer.hear (each event, at once) ──► counts ──► 
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from array import array
@@ -346,6 +347,9 @@ class Observer:
         try:
             scores = self._scorer.score(self._samples.take(places.to_list()), built)
         except AnswerkeyError:  # it will say so when its turn comes
+            return Judged()
+        except KeyboardInterrupt:  # of Polars, which raises it in the thread whose query it ends
+            _thread.interrupt_main()
             return Judged()
         is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
         correct, validity = scores.column("is_correct"), scores.column("completion_validity")

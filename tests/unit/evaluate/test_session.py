@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate.prepare import Prepared
-from answerkey.evaluate.session import Observer, Reasons, count_calls
+from answerkey.evaluate.session import CallProgress, Observer, Reasons, count_calls
 from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Retried
 from answerkey.models.config import Price
 from answerkey.runs.journal import JournalCall
@@ -99,6 +102,29 @@ def test_with_actions_no_accuracy_is_shown() -> None:
     observer, _, _ = observe(actions=[{"key": "a", "action": "exclude_from_metrics", "filter": only_b}])
     observer.hear(finish(0, "A"))
     assert observer.look().accuracy is None
+
+
+def test_an_interrupt_in_a_thread_reaches_the_main_one(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Polars raises Ctrl-C in the thread whose query it ends: one that only judges hands it on."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    monkeypatch.setattr("answerkey.scorers.StringEqualsMcqa.score", interrupt)
+    observer, _, _ = observe()
+    observer.hear(finish(0, "A"))
+    seen: list[CallProgress] = []
+    looker = threading.Thread(target=lambda: seen.append(observer.look()))
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes whenever the main thread runs
+        looker.start()
+        looker.join()
+        time.sleep(60)
+    looker.join()
+    assert [one.accuracy for one in seen] == [None]
 
 
 def test_the_pace_is_that_of_calls_made_now() -> None:

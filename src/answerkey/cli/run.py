@@ -38,7 +38,7 @@ from answerkey.cli.options import (
     with_console,
     write_files,
 )
-from answerkey.errors import AnswerkeyError, NoModelError, Problems, SpecError, hide_secrets, raise_all
+from answerkey.errors import AnswerkeyError, NoModelError, Problems, SpecError, raise_all
 
 #: An error names so many models that could be called.
 SHOWN = 8
@@ -362,8 +362,8 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
     from answerkey.evaluate.doctor import examine
     from answerkey.reports.preview import draw_examination
 
-    limits = f"a dozen calls, each at most {options['seconds']:g} s, all at most {options['max_cost']:g} USD"
-    console.say_text(f"calling {hide_secrets(model)}: {limits}")
+    cost = f"for at most {options['max_cost']:g} USD, where the price is known"
+    console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s, {cost}")
     found = examine(model, task, **options)
     if console.as_json:
         console.print_json({"doctor": found})

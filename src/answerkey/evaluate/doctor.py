@@ -148,14 +148,14 @@ class Examination:
         solver = cast("SingleTurnSolver", prepared.task.solver)
         self.prompts = cast("list[Prompt]", solver.build_prompts(self.samples, prepared.examples))
         raise_row_errors(self.samples, self.prompts)
-        self.calls, self.tokens, self.spent, self.few = 0, (0, 0), 0.0, FEW_TOKENS
+        self.calls, self.tokens, self.spent = 0, (0, 0), 0.0
         self.is_own, self.is_answered, self.headers = True, False, dict[str, str]()
         self.generation = self.connection.generation
         budget = self.generation.reasoning_budget or 0  # which every limit leaves room for
+        self.few = budget + FEW_TOKENS
         self.limit = min(self.generation.max_tokens or budget + USUAL_TOKENS, budget + MOST_TOKENS)
         if price is not None and price.completion:
-            affordable = int(ONE_SHARE * max_cost / price.completion)
-            self.limit = min(self.limit, max(budget + FEW_TOKENS, affordable))
+            self.limit = min(self.limit, max(self.few, int(ONE_SHARE * max_cost / price.completion)))
         self.is_own_limit = self.generation.max_tokens != self.limit  # a run has none, or a larger one
 
     async def run(self) -> list[Finding]:
@@ -163,11 +163,9 @@ class Examination:
         begun, limits = time.monotonic(), Limits(connect_seconds=min(self.seconds, Limits.connect_seconds))
         self.http = HttpClient(self.connection, limits)
         try:
-            models, *said = await asyncio.gather(
-                list_models(self.connection, self.http, seconds=self.seconds),
-                *(self.ask(one, self.limit) for one in self.prompts),
-            )
-            found = self.check_reach(said, models, time.monotonic() - begun)
+            listed = asyncio.ensure_future(list_models(self.connection, self.http, seconds=self.seconds))
+            said = await asyncio.gather(*(self.ask(one, self.limit) for one in self.prompts))
+            found = self.check_reach(said, await listed, time.monotonic() - begun)
             self.is_answered = any(one.is_answered for one in said)
             if not self.is_answered:
                 return found
@@ -185,8 +183,11 @@ class Examination:
         api, price = self.connection.api, self.price
         if unfit := api.unsupported.intersection(changes):
             return Said(Verdict.FAILED, fail(f"{api.title} does not take {listing(sorted(unfit))}"))
-        own: dict[str, Any] = {} if "max_tokens" in api.unsupported else {"max_tokens": limit}
-        connection = replace(self.connection, generation=replace(self.generation, **own, **changes))
+        own: dict[str, Any] = {
+            **changes,
+            **({} if "max_tokens" in api.unsupported else {"max_tokens": limit}),
+        }
+        connection = replace(self.connection, generation=replace(self.generation, **own))
         try:
             body = encode_body(connection.build(prompt)).encode()
         except SolverError as error:
@@ -227,7 +228,7 @@ class Examination:
             return [tell("failed", "price: too high", why)]
         if label == "status 429":
             return [reached, self.check_rates(why)]
-        has_key, start = connection.has_secret, connection.start_hint
+        start, has_key = connection.start_hint, connection.has_secret
         health = Health(connection.name, connection.host, start, has_key=has_key)
         told = [health.note(one, is_final=True) for one in said][-1]  # the words of a run that stops
         if told is None or label == "timeout":

@@ -508,7 +508,8 @@ def test_scorers_that_know_no_letters_have_a_note(
     server: TestServer, task: list[str], scorer: dict[str, str], seen: str
 ) -> None:
     """What they say of the replies is shown where it costs nothing."""
-    quiz: dict[str, Any] = {**QUIZ, "definition": {**QUIZ["definition"], "scorers": [scorer]}}
+    quiz: dict[str, Any] = json.loads(json.dumps(QUIZ))
+    quiz["definition"]["scorers"] = [scorer]
     checks = examine(f"{server.url}#test", quiz, dataset=task[-1])["checks"]
     assert (find(checks, "one letter")["status"], find(checks, "one letter")["seen"]) == ("note", seen)
 
@@ -521,7 +522,8 @@ def test_a_task_that_reads_log_probabilities_needs_them(server: TestServer, task
         "ground_truth_choice": "{{ sample.answer }}",
         "choices": [*"ABCD"],
     }
-    quiz: dict[str, Any] = {**QUIZ, "definition": {**QUIZ["definition"], "scorers": [scorer]}}
+    quiz: dict[str, Any] = json.loads(json.dumps(QUIZ))
+    quiz["definition"]["scorers"] = [scorer]
     found = examine(f"{server.url}?top_logprobs=5#test", quiz, dataset=task[-1])
     assert (find(found["checks"], "log-probabilities")["status"], found["good"]) == ("failed", False)
 
@@ -557,7 +559,9 @@ def test_what_a_terminal_shows(call: Call, server: TestServer) -> None:
     server.change("A")
     done = call("doctor", f"{server.url}#test")
     lines = done.out.splitlines()
-    assert done.err == f"calling {server.url}#test: a dozen calls, each at most 20 s, all at most 0.01 USD\n"
+    assert done.err == (
+        "a dozen small calls, each of at most 20 s, for at most 0.01 USD, where the price is known\n"
+    )
     assert lines[0] == f"{server.url}#test: built-in questions"
     assert (
         "  ! warning  one letter         `stated_answer` reads 3 of 3 replies, 0 right; for example 'A'"

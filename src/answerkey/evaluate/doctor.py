@@ -183,10 +183,8 @@ class Examination:
         api, price = self.connection.api, self.price
         if unfit := api.unsupported.intersection(changes):
             return Said(Verdict.FAILED, fail(f"{api.title} does not take {listing(sorted(unfit))}"))
-        own: dict[str, Any] = {
-            **changes,
-            **({} if "max_tokens" in api.unsupported else {"max_tokens": limit}),
-        }
+        own: dict[str, Any] = {"echo": None, **changes}
+        own |= {} if "max_tokens" in api.unsupported else {"max_tokens": limit}
         connection = replace(self.connection, generation=replace(self.generation, **own))
         try:
             body = encode_body(connection.build(prompt)).encode()

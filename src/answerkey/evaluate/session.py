@@ -433,15 +433,11 @@ class Session:
         observer = self._observers.get(prepared.key)
         if any(isinstance(one, Journaled) for one in prepared.models.values()):
             if observer is None:
-                stops, is_live = self.options.stop_on_nonsense, isinstance(prepared.model, LiveModel)
-                observer = Observer(
-                    prepared,
-                    total=0,
-                    warn=self.listener.warn,
-                    stops=bool(stops),
-                    # A batch is paid for when its completions come.
-                    is_guarded=stops is None and is_live and not self.options.batch,
-                )
+                stops = self.options.stop_on_nonsense
+                # A batch is paid for when its completions come.
+                guards = stops is None and isinstance(prepared.model, LiveModel) and not self.options.batch
+                warn = self.listener.warn
+                observer = Observer(prepared, total=0, warn=warn, stops=bool(stops), is_guarded=guards)
                 self._observers[prepared.key] = observer
                 self.listener.follow(observer)
             observer.total += prepared.num_calls * _count_continuations(prepared)

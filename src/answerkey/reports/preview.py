@@ -110,7 +110,7 @@ def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
     counts = Counter(one["status"] for one in found["checks"])
     verdict = Span("good", "good") if found["good"] else Span("not good", "bad")
     told = f": {counts['failed']} failed, {format_count(counts['warning'], 'warning')}"
-    cost = "" if found["cost"] is None else f", {format_cost(found['cost'])}"
+    cost = "" if found["cost"] is None else f", {found['cost']:.5f} USD"
     spent = f"{found['prompt_tokens']} + {found['completion_tokens']} tokens{cost}, {found['seconds']:.1f} s"
     return [*lines, line(verdict, f"{told}; {format_count(found['calls'], 'call')}, {spent}")]
 

@@ -393,6 +393,13 @@ def test_thoughts_are_found_where_they_go(server: TestServer, answers: Any, quer
     assert stops == [["\n"]]
 
 
+def test_an_echo_is_left_out(server: TestServer) -> None:
+    """What is asked for to rank continuations would stand before every reply."""
+    found = examine(f"{server.url}?api=completions&echo=true#test")
+    assert find(found["checks"], "one letter")["status"] == "good"
+    assert not any("echo" in one.body for one in server.asked.requests if one.body)
+
+
 def test_thoughts_that_are_only_counted_are_found(server: TestServer) -> None:
     """As OpenAI counts them in its Responses API, which knows no stop words."""
     message = {"type": "message", "content": [{"type": "output_text", "text": "B"}]}
@@ -485,6 +492,15 @@ def test_a_task_brings_its_questions_its_rule_and_its_limit(
     server.change(lambda messages: f"The answer is {say(messages)}.")
     bad = call(*words)
     assert (bad.code, "`first_character` cannot read 3 of 3 replies (NOT_A_CHOICE)" in bad.out) == (1, True)
+
+
+def test_a_run_file_brings_its_generation_parameters(server: TestServer, task: list[str]) -> None:
+    """What the file says of a task is sent with its questions."""
+    stated = {"task_key": "quiz", "generation": {"max_tokens": 9, "top_p": 0.5}}
+    run = {"tasks": [QUIZ], "evaluation": {"key": "e", "task_specifications": [stated]}}
+    examine(f"{server.url}#test", run, dataset=task[-1])
+    bodies = [one.body for one in server.asked.requests if one.body]
+    assert [(one["max_tokens"], one["top_p"]) for one in bodies[:3]] == [(9, 0.5)] * 3
 
 
 @pytest.mark.parametrize(

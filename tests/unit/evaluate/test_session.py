@@ -231,6 +231,7 @@ def test_what_the_first_twenty_have_in_common_is_said_at_once(
             with pytest.raises(SolverError, match="stopped: the first 20 completions are") as caught:
                 stopping.hear(finish(19, said[19]))
             assert (caught.value.code, unheard) == ("E305", [])
+            assert "`stop_on_nonsense=False` starts a run that goes on" in str(caught.value)
         else:
             stopping.hear(finish(19, said[19]))
             assert unheard == heard

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
@@ -112,16 +113,17 @@ def count_calls(
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
-        price, seconds = prices.get(purpose), pl.Series(latencies.get(purpose, ()), dtype=pl.Float64)
+        # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
+        price, seconds = prices.get(purpose), sorted(latencies.get(purpose, ()))
+        cuts = quantiles(seconds if seconds[1:] else 2 * seconds, n=20, method="inclusive") if seconds else []
         cost = None if price is None else charge(price, own["prompt_tokens"], own["completion_tokens"])
-        shares = {"p50": seconds.quantile(0.5, "linear"), "p95": seconds.quantile(0.95, "linear")}
         described[purpose] = {
             "calls": own["calls"],
             "asked": own["asked"],
             "cached": own["calls"] - own["asked"],
             **{name: own[name] for name in ("failed", "retries", *USAGE_NAMES)},
             "cost": None if cost is None else round(cost, 6),
-            "latency": {name: round(one, 4) for name, one in shares.items() if one is not None} or None,
+            "latency": {"p50": round(cuts[9], 4), "p95": round(cuts[18], 4)} if cuts else None,
             "errors": errors.describe(purpose),
             "retried": retried.describe(purpose),
         }
@@ -340,24 +342,24 @@ class Observer:
         """Return how completions, each with the id of its sample, are judged; nothing by a slow scorer."""
         if self._scorer is None:
             return Judged()
-        asked = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
-        places = asked.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+        ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
         completions = [replace(one, prompt=None, logprobs=None) for _, one in said]
-        built = Completions.build(asked["sample_id"], completions, source="live")
         try:
+            places = ids.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+            built = Completions.build(ids["sample_id"], completions, source="live")
             scores = self._scorer.score(self._samples.take(places.to_list()), built)
+            is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+            correct, validity = scores.column("is_correct"), scores.column("completion_validity")
+            return Judged(
+                scored=int(is_scored.sum()),
+                correct=0 if correct is None else int(correct.fill_null(0).sum()),
+                invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
+            )
         except AnswerkeyError:  # it will say so when its turn comes
             return Judged()
         except KeyboardInterrupt:  # of Polars, which raises it in the thread whose query it ends
             _thread.interrupt_main()
             return Judged()
-        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-        correct, validity = scores.column("is_correct"), scores.column("completion_validity")
-        return Judged(
-            scored=int(is_scored.sum()),
-            correct=0 if correct is None else int(correct.fill_null(0).sum()),
-            invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
-        )
 
 
 def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool, bool] | None:

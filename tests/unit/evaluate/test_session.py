@@ -261,6 +261,7 @@ def test_latency_is_that_of_calls_that_were_made() -> None:
     one = count_calls([*calls, call(source="cache", latency=900.0)], {}, Reasons())["solve"]
     assert one["latency"] == {"p50": 50.0, "p95": 95.0}
     assert count_calls([call(source="cache")], {}, Reasons())["solve"]["latency"] is None
+    assert count_calls([call(latency=2.0)], {}, Reasons())["solve"]["latency"] == {"p50": 2.0, "p95": 2.0}
 
 
 def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> None:

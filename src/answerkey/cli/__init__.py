@@ -25,6 +25,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "resume": ("run", "Continue an interrupted run where it stopped."),
         "rescore": ("run", "Score an old run's completions again, as a new run."),
         "check": ("run", "Find every mistake that can be found without a model."),
+        "doctor": ("run", "Call a model a dozen times: will its numbers be worth their money?"),
         "audit-dataset": ("look", "Find problems in the questions: duplicates, wrong truths, skew."),
     },
     "Look at runs": {

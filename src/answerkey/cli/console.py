@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import json
 import os
 import select
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.text import Text
 
-    from answerkey.evaluate.session import CallProgress, Observer
+    from answerkey.evaluate.session import Observer
     from answerkey.text import Line
     from answerkey.types import Notice
 
@@ -231,18 +230,6 @@ class Display:
         """Take a line about how the run goes on."""
 
 
-def look_at(observer: Observer) -> CallProgress | None:
-    """Return how far a task is; None when Ctrl-C came meanwhile, which is handed on to the main thread.
-
-    Polars raises KeyboardInterrupt in the thread whose query it ends; this one only shows progress.
-    """
-    try:
-        return observer.look()
-    except KeyboardInterrupt:
-        _thread.interrupt_main()
-        return None
-
-
 class LineDisplay(Display):
     """Writes a line now and then while a model is asked; `tick` looks whether it is time for one."""
 
@@ -279,9 +266,7 @@ class LineDisplay(Display):
         from answerkey.reports.terminal import write_progress
         from answerkey.text import line
 
-        progress = look_at(self._observer)
-        if progress is None:
-            return
+        progress = self._observer.look()
         share = progress.done / progress.total if progress.total else 1.0
         waited = self._clock() - self._written_at
         is_due = waited >= LINE_SECONDS or (waited >= LEAST_SECONDS and share >= self._share + LINE_SHARE)
@@ -326,8 +311,8 @@ class BlockDisplay(Display):
 
         bar = BAR if is_unicode(sys.stderr) else PLAIN_BAR
         lines = [draw_bar(*self._stage, bar=bar)] if self._stage else []
-        if self._observer is not None and (progress := look_at(self._observer)) is not None:
-            lines = draw_progress(progress, self._console.width, bar=bar)
+        if self._observer is not None:
+            lines = draw_progress(self._observer.look(), self._console.width, bar=bar)
         return Text("\n").join(map(colour_line, lines))
 
 

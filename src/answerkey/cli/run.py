@@ -1,4 +1,4 @@
-"""`run`, `score`, `check`, `resume` and `rescore`: from a task file to a run and its summary."""
+"""`run`, `score`, `check`, `doctor`, `resume` and `rescore`: from a task file to a run and its summary."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ import click
 from answerkey.cli.console import Console
 from answerkey.cli.options import (
     CALL_OPTIONS,
+    DOCTOR_OPTIONS,
+    FAILED,
+    INCOMPLETE,
     LIVE_OPTIONS,
     POLICY_OPTIONS,
     REPORT_OPTIONS,
@@ -337,6 +340,36 @@ def check_command(
             console.print_lines(draw_check(one, console.width, with_plan=plan))
     codes = (error.exit_code for one in checked.values() for error in one.errors)
     return max(codes, default=0)
+
+
+@click.command(
+    "doctor",
+    epilog="""\b
+Examples:
+  answerkey doctor openai/gpt-4.1-nano
+  answerkey doctor http://127.0.0.1:8000/v1#my-model my-project --timeout 120""",
+)
+@click.argument("model", metavar="MODEL", shell_complete=complete_model)
+@click.argument("task", metavar="[TASK]", required=False, shell_complete=complete_task)
+@add_options(*DOCTOR_OPTIONS)
+@with_console
+def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
+    """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
+
+    With TASK (as for `run`), its first samples are asked and read by its own scorer. Exit code 1 if a check
+    failed, 3 if the model gave no answer.
+    """
+    from answerkey.evaluate.doctor import examine
+    from answerkey.reports.preview import draw_examination
+
+    cost = f"for at most {options['max_cost']:g} USD, where the price is known"
+    console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s, {cost}")
+    found = examine(model, task, **options)
+    if console.as_json:
+        console.print_json({"doctor": found})
+    else:
+        console.print_lines(draw_examination(found, console.width))
+    return (0 if found["good"] else FAILED) if found["answered"] else INCOMPLETE
 
 
 @click.command("resume", epilog="Example: answerkey resume latest")

@@ -82,8 +82,10 @@ class Options(Overrides):
 
     `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price` says what
     a million tokens cost, `"IN:OUT"`, where that is not known. With `batch`, the calls of a solver are handed
-    in together. With the engine `ray`, `ray_address` names a cluster; without it one is started here.
-    `max_concurrent` is how many calls are under way at once at most, on each node.
+    in together. A run stops when most of the first completions of an endpoint cannot be read, with
+    `stop_on_nonsense` also when they are all the same or cut off; with False it goes on. With the engine
+    `ray`, `ray_address` names a cluster; without it one is started here. `max_concurrent` is how many calls
+    are under way at once at most, on each node.
     """
 
     allow_failed: int | str | None = None
@@ -95,7 +97,7 @@ class Options(Overrides):
     max_calls: int | None = None
     max_cost: float | None = None
     price: str | None = None
-    stop_on_nonsense: bool = False
+    stop_on_nonsense: bool | None = None
     batch: bool | None = None
     max_concurrent: int | None = None
 
@@ -179,7 +181,7 @@ class ScoreOptions(TypedDict, total=False):
     max_calls: int | None
     max_cost: float | None
     price: str | None
-    stop_on_nonsense: bool
+    stop_on_nonsense: bool | None
     batch: bool | None
     max_concurrent: int | None
 

@@ -549,6 +549,7 @@ def resume(
         if "engine" in given:
             ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
         held = {name: value for name, value in stored.items() if name not in ended}
+        held |= {"stop_on_nonsense": False} if ended >= LIMITS else {}
         chosen = read_options("resume", {**held, **given})
         engine = open_engine(chosen.engine, chosen.ray_address)
         tasks, _ = check_beforehand(_prepare_again(writer, chosen), chosen, engine, report)

@@ -5,6 +5,7 @@ models ──► Observer.hear (each event, at once) ──► counts ──► 
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from array import array
@@ -12,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
@@ -57,8 +59,8 @@ _LONGEST_EXAMPLE = 300
 WINDOW_SECONDS = 15.0
 #: Completions that wait to be judged; beyond that they are judged even if nobody looks.
 WAITING = 5000
-#: So many completions tell whether all that would follow are of any use.
-FIRST = 50
+#: So many completions tell whether all that would follow are of any use: not if this share is INVALID.
+FIRST, UNREAD_SHARE = 20, 0.8
 _SHOWN = 60
 
 
@@ -111,16 +113,17 @@ def count_calls(
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
-        price, seconds = prices.get(purpose), pl.Series(latencies.get(purpose, ()), dtype=pl.Float64)
+        # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
+        price, seconds = prices.get(purpose), sorted(latencies.get(purpose, ()))
+        cuts = quantiles(seconds if seconds[1:] else 2 * seconds, n=20, method="inclusive") if seconds else []
         cost = None if price is None else charge(price, own["prompt_tokens"], own["completion_tokens"])
-        shares = {"p50": seconds.quantile(0.5, "linear"), "p95": seconds.quantile(0.95, "linear")}
         described[purpose] = {
             "calls": own["calls"],
             "asked": own["asked"],
             "cached": own["calls"] - own["asked"],
             **{name: own[name] for name in ("failed", "retries", *USAGE_NAMES)},
             "cost": None if cost is None else round(cost, 6),
-            "latency": {name: round(one, 4) for name, one in shares.items() if one is not None} or None,
+            "latency": {"p50": round(cuts[9], 4), "p95": round(cuts[18], 4)} if cuts else None,
             "errors": errors.describe(purpose),
             "retried": retried.describe(purpose),
         }
@@ -200,8 +203,8 @@ class Observer:
     """Follows the calls of one task; safe for threads.
 
     `total` is how many calls of each purpose there will be. With `stops`, completions that make no sense end
-    the asking: SolverError E305. Completions are judged as they come in by the task's main scorer, if that is
-    one that judges thousands in no time.
+    the asking: SolverError E305; where it `is_guarded`, only those that cannot be read do. Completions are
+    judged as they come in by the task's main scorer, if that is one that judges thousands in no time.
     """
 
     def __init__(
@@ -211,13 +214,14 @@ class Observer:
         total: int,
         warn: Callable[[Notice], None],
         stops: bool = False,
+        is_guarded: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.key = prepared.key
         self.total = total
         self.retried = Reasons()
         self._warn = warn
-        self._stops = stops
+        self._stops, self._is_guarded = stops, is_guarded
         self._clock = clock
         scorer = prepared.task.main_step.scorer
         self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
@@ -281,10 +285,11 @@ class Observer:
         if is_full:
             self._judge_waiting()
         if first is not None and (found := judge_first([one for _, one in first], self._judge(first))):
-            notice, is_useless = found
-            if self._stops and is_useless:
+            notice, is_useless, is_unread = found
+            if (self._stops and is_useless) or (self._is_guarded and is_unread):
                 hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")
-                raise SolverError("E305", f"stopped: {notice.message}", hint=f"{hint}; then start a new run")
+                hint += "; `answerkey doctor` shows more; `--no-stop-on-nonsense` starts a run that goes on"
+                raise SolverError("E305", f"stopped: {notice.message}", hint=hint)
             self._warn(notice)
 
     def _count(self, purpose: str) -> Counter[str]:
@@ -337,34 +342,40 @@ class Observer:
         """Return how completions, each with the id of its sample, are judged; nothing by a slow scorer."""
         if self._scorer is None:
             return Judged()
-        asked = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
-        places = asked.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+        ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
         completions = [replace(one, prompt=None, logprobs=None) for _, one in said]
-        built = Completions.build(asked["sample_id"], completions, source="live")
         try:
+            places = ids.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+            built = Completions.build(ids["sample_id"], completions, source="live")
             scores = self._scorer.score(self._samples.take(places.to_list()), built)
+            is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+            correct, validity = scores.column("is_correct"), scores.column("completion_validity")
+            return Judged(
+                scored=int(is_scored.sum()),
+                correct=0 if correct is None else int(correct.fill_null(0).sum()),
+                invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
+            )
         except AnswerkeyError:  # it will say so when its turn comes
             return Judged()
-        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-        correct, validity = scores.column("is_correct"), scores.column("completion_validity")
-        return Judged(
-            scored=int(is_scored.sum()),
-            correct=0 if correct is None else int(correct.fill_null(0).sum()),
-            invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
-        )
+        except KeyboardInterrupt:  # of Polars, which raises it in the thread whose query it ends
+            _thread.interrupt_main()
+            return Judged()
 
 
-def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool] | None:
-    """Return what is wrong with all of the first completions, and whether it makes the rest useless.
+def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool, bool] | None:
+    """Return what is wrong with the first completions, whether it makes the rest useless, or unreadable.
 
     A letter cut off after one token may be just what was wanted, and is only worth a warning.
     """
-    is_cut = all(one.finish_reason == "length" for one in said)
-    is_invalid = bool(judged.scored) and judged.invalid == judged.scored
+    cut, invalid = sum(one.finish_reason == "length" for one in said), judged.invalid or 0
+    is_cut = cut == len(said)
+    is_invalid = bool(judged.scored) and invalid >= UNREAD_SHARE * judged.scored
     # A dataset that is sorted by its truths has the same right answer fifty times.
     is_right = bool(judged.scored) and judged.correct == judged.scored
     is_same = len({(one.status, one.text) for one in said}) == 1 and not is_right
-    found = ["all INVALID"] if is_invalid else []
+    found = (
+        ["all INVALID" if invalid == judged.scored else f"mostly INVALID ({invalid})"] if is_invalid else []
+    )
     found += ["all the same"] if is_same else []
     found += ["all cut off by the token limit"] if is_cut else []
     if not found:
@@ -374,14 +385,14 @@ def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, boo
     if text is not None and len(text) > _SHOWN:
         shown = repr(f"{text[:_SHOWN]}…")
     all_of_it = " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
-    if is_cut:
+    if 2 * cut > len(said):
         advice = "raise `max_tokens` in the model's `generation`, unless one letter is all you want"
     else:
         wanted = "ask for the letter alone" if is_invalid else "hold the question and the options"
         advice = f"`--dry-run` shows the prompt: does it {wanted}?"
     message = f"the first {len(said)} completions are {all_of_it}; for example {shown}"
-    is_useless = is_invalid or is_same or 2 * (judged.invalid or 0) >= judged.scored
-    return Notice(message, hint=f"Ctrl-C stops the run; {advice}"), is_useless
+    is_useless = is_invalid or is_same or 2 * invalid >= judged.scored
+    return Notice(message, hint=f"Ctrl-C stops the run; {advice}"), is_useless, is_invalid
 
 
 # The time in which a run calls its models.
@@ -424,9 +435,11 @@ class Session:
         observer = self._observers.get(prepared.key)
         if any(isinstance(one, Journaled) for one in prepared.models.values()):
             if observer is None:
-                observer = Observer(
-                    prepared, total=0, warn=self.listener.warn, stops=self.options.stop_on_nonsense
-                )
+                stops = self.options.stop_on_nonsense
+                # A batch is paid for when its completions come.
+                guards = stops is None and isinstance(prepared.model, LiveModel) and not self.options.batch
+                warn = self.listener.warn
+                observer = Observer(prepared, total=0, warn=warn, stops=bool(stops), is_guarded=guards)
                 self._observers[prepared.key] = observer
                 self.listener.follow(observer)
             observer.total += prepared.num_calls * _count_continuations(prepared)

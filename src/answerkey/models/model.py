@@ -136,6 +136,7 @@ def find_offers(caller: Caller) -> list[Offer]:
                 found = connect(f"{name}/-", caller=caller)
                 asked |= {name: (found, HttpClient(found, Limits()))} if is_loopback(found.url) else {}
         served = await asyncio.gather(*(list_models(*one, seconds=ASKED_SECONDS) for one in asked.values()))
+        await asyncio.gather(*(client.close() for _, client in asked.values()))
         return [
             Offer(f"{name}/{one}", f"{LOCAL[name].title} on this machine")
             for name, names in zip(asked, served, strict=True)

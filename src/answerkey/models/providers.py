@@ -132,7 +132,7 @@ class Connection:
             if port == urlsplit(one.base_url or "").port:
                 begin = f"port {port} is that of {one.title}: start it with `{one.start}`"
                 elsewhere = f"`{name.upper()}_BASE_URL=http://HOST:PORT/v1`"
-                return f"{begin}, and `answerkey resume` goes on; or name another address, {elsewhere}"
+                return f"{begin}, or name another address, {elsewhere}"
         return None
 
     @property

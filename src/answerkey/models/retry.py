@@ -238,7 +238,7 @@ class Health:
         code, name, go_on = "E306", f"`{self._name}`", "then `answerkey resume` goes on"
         if label == "model_not_found" or (label == "status 404" and not self._has_answered):
             message = f"`{self._host}` does not know the model, or the address, of {name}: {why}"
-            hint = f"{self._correct_address()}, and start a new run; or let the endpoint load it, {go_on}"
+            hint = f"{correct_address(self._name)}, and start a new run; or let the endpoint load it, {go_on}"
         elif label == "insufficient_quota":
             code, message = "E304", f"`{self._host}` has no quota left for the key of {name}: {why}"
             hint = f"add credit, or raise the limit of the account; what was answered is kept, {go_on}"
@@ -253,10 +253,10 @@ class Health:
             message = f"{name} {'never answers' if label == 'timeout' else 'cannot be reached'}: {why}"
             hint = f"check the address, and that the endpoint is up; {go_on}"
             hint = "write `http://` in place of `https://`" if "without TLS" in why else hint
-            hint = self._start_hint or hint if label == "connect" else hint
+            hint = f"{self._start_hint}; {go_on}" if self._start_hint and label == "connect" else hint
         elif "HTML" in why and not self._has_answered and self._count >= REFUSALS_IN_A_ROW:
             message = f"{name} is a web page, not an API: {why}"
-            hint = f"{self._correct_address()}, and start a new run"
+            hint = f"{correct_address(self._name)}, and start a new run"
         elif label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
             return None
         else:
@@ -264,15 +264,14 @@ class Health:
             hint = "what was answered is kept, and `answerkey resume` calls the model for the rest"
         return SolverError(code, message, hint=hint)
 
-    def _correct_address(self) -> str:
-        """Return what to do about an address that is wrong, or a name that is not known there."""
-        whole, mark, model = self._name.partition("#")
-        address = whole.partition("?")[0].rstrip("/")
-        if mark and not re.search(r"/v\d|/chat/|/completions", address):
-            return f"most APIs have `/v1` in their address: write `{address}/v1#{model}`"
-        return (
-            f"correct the name or the address{f' (`curl {address}/models` lists the names)' if mark else ''}"
-        )
+
+def correct_address(name: str) -> str:
+    """Return what to do about a model whose address is wrong, or whose name is not known there."""
+    whole, mark, model = name.partition("#")
+    address = whole.partition("?")[0].rstrip("/")
+    if mark and not re.search(r"/v\d|/chat/|/completions", address):
+        return f"most APIs have `/v1` in their address: write `{address}/v1#{model}`"
+    return f"correct the name or the address{f' (`curl {address}/models` lists the names)' if mark else ''}"
 
 
 # How many requests are sent, and when.

@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -332,22 +329,3 @@ def test_a_line_comes_when_the_status_of_a_batch_changes() -> None:
         "batch batch_1 validating 0/9",
         "batch batch_1 in_progress 1/9",
     ]
-
-
-def test_an_interrupt_in_a_thread_reaches_the_main_one(request: pytest.FixtureRequest) -> None:
-    """Polars raises Ctrl-C in the thread whose query it ends: the one that shows progress hands it on."""
-
-    class Interrupted(Scene):
-        def look(self) -> CallProgress:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-    scene = Interrupted()
-    display = scene.open()
-    ticker = threading.Thread(target=display.tick)
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes whenever the main thread runs
-        ticker.start()
-        ticker.join()
-        time.sleep(60)
-    assert scene.written == []

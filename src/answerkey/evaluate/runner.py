@@ -53,6 +53,7 @@ from answerkey.evaluate.prepare import (
 )
 from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
+from answerkey.models.images import IMAGE_TOKENS, list_images
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
@@ -681,7 +682,11 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
     seen: set[str] = set()
     for prompts in _build_prompts(prepared) if model is not None else ():
         first = first or next(iter(prompts), None)
-        sizes = [sum(len(str(message.get("content"))) for message in prompt) for prompt in prompts]
+        sizes = [
+            sum(len(str(message.get("content"))) for message in prompt)
+            + IMAGE_TOKENS * CHARACTERS_PER_TOKEN * len(list_images(prompt))
+            for prompt in prompts
+        ]
         for trials in (prepared.repeat(number).trials for number in range(num_runs)):
             if not isinstance(model, LiveModel | SnippetModel):  # each trial is a call of its own
                 calls += len(prompts) * len(trials)

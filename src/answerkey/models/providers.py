@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -47,6 +47,7 @@ from answerkey.models.config import (
     read_name,
     tidy_host,
 )
+from answerkey.models.images import TYPES, URL, expand_images, write_parts
 from answerkey.models.names import LOCAL, PROVIDERS, ApiName, Provider
 from answerkey.models.responses import (
     ANSWERED,
@@ -183,6 +184,14 @@ class Connection:
             )
             raise SpecError("E119", message, hint="add `--engine ray`, or write an address in its place")
 
+    def require_images(self, kinds: Iterable[str]) -> None:
+        """Raise SpecError E301 for images of kinds that the API does not take."""
+        if unfit := sorted(set(kinds) - self.api.images):
+            what = f"images as {listing(unfit)}" if self.api.images else "images"
+            others = listing(name for name, one in APIS.items() if one.images.issuperset(kinds))
+            message = f"model `{self.name}`: {self.api.title} does not take {what}, and the prompts have them"
+            raise SpecError("E301", message, hint=f"APIs that do: {others}")
+
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
         why = None
@@ -244,7 +253,8 @@ class Api:
 
     `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
     none. `names` are the parameters of `Generation` that the API has, by what it calls them, where dots lead
-    into objects; `takes_schema` is whether it can be asked for JSON of a given shape.
+    into objects; `takes_schema` is whether it can be asked for JSON of a given shape. `images` are the types
+    of images that it takes, `url` among them if it takes addresses.
     """
 
     name: ApiName
@@ -258,6 +268,7 @@ class Api:
     headers: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     takes_schema: bool = False
+    images: frozenset[str] = TYPES | {URL}
 
     @property
     def title(self) -> str:
@@ -287,20 +298,20 @@ class Api:
         return read_body(status, body, self.take)
 
 
-def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, str]]]:
-    """Return what the system says (joined by an empty line), and the others as role and text.
+def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, Message]]]:
+    """Return what the system says (joined by an empty line), and the others by their roles.
 
     The roles are `user` and `assistant`; SolverError E302 for another.
     """
     system: list[str] = []
-    others: list[tuple[str, str]] = []
+    others: list[tuple[str, Message]] = []
     for message in messages:
         role = message.get("role", "user")
         if role in {"system", "developer"}:
             system.append(read_text(message))
         else:
             _check_role(role, {"user", "assistant"})
-            others.append((str(role), read_text(message)))
+            others.append((str(role), message))
     return ("\n\n".join(system) if system else None), others
 
 
@@ -313,7 +324,7 @@ def _write_chat(
     connection: Connection, messages: Sequence[Message], given: dict[str, object]
 ) -> dict[str, object]:
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
-    body["messages"] = [dict(message) for message in messages]
+    body["messages"] = expand_images(messages)
     generation = connection.generation
     given |= {name: value for name, value in generation.sent().items() if name in _LOGPROBS}
     if generation.wants_logprobs:
@@ -352,7 +363,7 @@ def _write_responses(
     if connection.schema is not None:
         shape = {"type": "json_schema", "name": "answer", "schema": dict(connection.schema), "strict": True}
         given["text"] = {"format": shape}
-    told = [{"role": one.get("role", "user"), "content": read_text(one)} for one in messages]
+    told = [{"role": one.get("role", "user"), "content": write_parts(one, "responses")} for one in messages]
     return {"model": connection.model, "input": told, **given}
 
 
@@ -366,7 +377,7 @@ def _write_anthropic(
     return {
         "model": connection.model,
         "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # which limits thoughts and answer together
-        "messages": [{"role": role, "content": text} for role, text in others],
+        "messages": [{"role": role, "content": write_parts(one, "anthropic")} for role, one in others],
         **({} if system is None else {"system": system}),
         **given,
     }
@@ -386,8 +397,13 @@ def _write_gemini(
             given["logprobs"] = generation.top_logprobs
     if connection.schema is not None:
         given |= {"responseMimeType": "application/json", "responseJsonSchema": dict(connection.schema)}
+    contents = []
+    for role, one in others:
+        parts = write_parts(one, "gemini")
+        parts = [{"text": parts}] if isinstance(parts, str) else parts
+        contents.append({"role": _GEMINI_ROLES[role], "parts": parts})
     return {
-        "contents": [{"role": _GEMINI_ROLES[role], "parts": [{"text": text}]} for role, text in others],
+        "contents": contents,
         **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
         **({"generationConfig": given} if given else {}),
     }
@@ -415,6 +431,7 @@ APIS: dict[ApiName, Api] = {
         take_text,
         "/completions",
         names=_same_names("reasoning_effort", "reasoning_budget"),
+        images=frozenset(),
     ),
     "responses": Api(
         "responses",
@@ -469,6 +486,7 @@ APIS: dict[ApiName, Api] = {
             "reasoning_budget": "thinkingConfig.thinkingBudget",
         },
         takes_schema=True,
+        images=TYPES - {"image/gif"},
     ),
 }
 
@@ -480,6 +498,7 @@ class AdapterApi:
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
     takes_schema: ClassVar[bool] = False
+    images: ClassVar[frozenset[str]] = TYPES | {URL}
 
     @property
     def title(self) -> str:
@@ -506,7 +525,7 @@ class AdapterApi:
         """Return the request's body: the JSON that the input template writes."""
         kwargs = connection.generation.given()
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
-        told = {"messages": [dict(message) for message in messages]}
+        told = {"messages": expand_images(messages)}
         try:
             written = self._templates[0].evaluate(input=told, model_info=info, kwargs=kwargs)
             return json.loads(written, strict=False) if isinstance(written, str) else written

@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import groupby, repeat
+from itertools import groupby, islice, repeat
 from typing import ClassVar, Literal, cast, get_args
 
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
 from answerkey.models.builtin import Draws
 from answerkey.models.config import Model
+from answerkey.models.images import find_folders, resolve_images
 from answerkey.models.responses import measure_continuation, read_text
 from answerkey.solvers.solver import (
     ID_COLUMN,
@@ -36,16 +37,54 @@ ROLES: tuple[str, ...] = get_args(Role)
 
 
 @dataclass(frozen=True)
+class TextPart:
+    """A part of a message that is text; `text` is a template."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True)
+class ImagePart:
+    """A part of a message that is an image, or several; `image` is a template. A null is left out."""
+
+    image: str
+    type: Literal["image"] = "image"
+
+
+@dataclass(frozen=True)
 class InputMessage:
-    """One message; `content` is a template over `sample` (and `examples`, when the solver has any).
+    """One message; `content` is a template over `sample` (and `examples`, when the solver has any), or parts.
 
     With `for_each: examples` it is repeated for each example, as `example`; neighbours that have it are
     repeated together.
     """
 
     role: Role
-    content: str
+    content: str | tuple[TextPart | ImagePart, ...]
     for_each: Literal["examples"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.content == ():
+            raise SpecError("E108", "`content` is empty", hint="write a text, or at least one part")
+
+    def list_sources(self) -> list[tuple[str, str]]:
+        """Return the templates with the way to each below the message."""
+        if isinstance(self.content, str):
+            return [("content", self.content)]
+        return [(f"content.{at}.{one.type}", getattr(one, one.type)) for at, one in enumerate(self.content)]
+
+    def fill(self, templates: Sequence[Template], values: Sequence[object]) -> object:
+        """Return the content of one row with the values of its templates, or the first error among them."""
+        if isinstance(self.content, str):
+            return values[0]
+        parts = [
+            {"type": part.type, part.type: value} for part, value in zip(self.content, values, strict=True)
+        ]
+        for part, template in zip(parts, templates, strict=True):
+            if part["type"] == "image":
+                part["column"] = min(template.columns or (), default=None)
+        return next((one for one in values if isinstance(one, RowError)), None) or parts
 
 
 @dataclass(frozen=True)
@@ -62,32 +101,46 @@ class ChatInput:
     def list_sources(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """Return the text of each template by its field, and the names that it sees beside the solver's."""
         return {
-            f"input_messages.{position}.content": (one.content, ("example",) if one.for_each else ())
+            f"input_messages.{position}.{way}": (source, ("example",) if one.for_each else ())
             for position, one in enumerate(self.input_messages)
+            for way, source in one.list_sources()
         }
+
+    def _group(self, templates: Sequence[Template]) -> list[tuple[InputMessage, list[tuple[bool, Template]]]]:
+        """Return the messages with their templates, and for each of these whether it is an image."""
+        rest = zip((way.endswith(".image") for way in self.list_sources()), templates, strict=True)
+        return [(one, list(islice(rest, len(one.list_sources())))) for one in self.input_messages]
 
     def build(self, templates: Sequence[Template], sample: Row, examples: Sequence[Row]) -> Prompt:
         """Return the messages for one sample with its examples. Raise RowError."""
         prompt: Prompt = []
-        pairs = zip(self.input_messages, templates, strict=True)
-        for for_each, group in groupby(pairs, key=lambda pair: pair[0].for_each):
+        for for_each, group in groupby(self._group(templates), key=lambda pair: pair[0].for_each):
             members = list(group)
             for names in [{"example": one} for one in examples] if for_each else [{}]:
-                prompt += [
-                    {"role": one.role, "content": template.render(sample=sample, examples=examples, **names)}
-                    for one, template in members
-                ]
+                given = {"sample": sample, "examples": examples, **names}
+                for one, own in members:
+                    values = [
+                        each.evaluate(**given) if image else each.render(**given) for image, each in own
+                    ]
+                    prompt.append({"role": one.role, "content": one.fill([each for _, each in own], values)})
         return prompt
 
     def build_all(self, templates: Sequence[Template], samples: Samples) -> list[Prompt | RowError]:
         """Return the messages for every sample, or why there are none, where no examples are shown."""
-        pairs = zip(self.input_messages, templates, strict=True)
-        written = [(one.role, template.texts(samples)) for one, template in pairs if one.for_each is None]
-        roles = [role for role, _ in written]
-        contents = zip(*(texts for _, texts in written), strict=True) if written else repeat((), len(samples))
+        roles, columns = list[str](), list[Sequence[object]]()
+        for one, own in self._group(templates):
+            if one.for_each is None:
+                values = [each.values(samples) if image else each.texts(samples) for image, each in own]
+                used = [each for _, each in own]
+                roles.append(one.role)
+                is_text = isinstance(one.content, str)
+                columns.append(
+                    values[0] if is_text else [one.fill(used, row) for row in zip(*values, strict=True)]
+                )
+        contents = zip(*columns, strict=True) if columns else repeat((), len(samples))
         return [
-            next((text for text in one if isinstance(text, RowError)), None)
-            or [{"role": role, "content": text} for role, text in zip(roles, one, strict=True)]
+            next((content for content in one if isinstance(content, RowError)), None)
+            or [{"role": role, "content": content} for role, content in zip(roles, one, strict=True)]
             for one in contents
         ]
 
@@ -267,7 +320,7 @@ class SingleTurnSolver:
         raise_all([error for _, error in errors])
         templates = list(compiled.values())
         if self.examples is None:
-            return self.input_builder.build_all(templates, samples)
+            return _resolve_all(self.input_builder.build_all(templates, samples), samples, None)
         if examples is None:
             raise InternalError(
                 "E901", f"the examples of dataset `{self.examples.dataset}` were not handed in"
@@ -278,7 +331,8 @@ class SingleTurnSolver:
         names = [name for name in samples.columns if name in read] if read <= every else None
         build = partial(_attempt, self.input_builder.build, templates)
         pairs = zip(samples.rows(names), pick_examples(self.examples, samples, examples), strict=True)
-        return [few if isinstance(few, RowError) else build(row, few) for row, few in pairs]
+        built = [few if isinstance(few, RowError) else build(row, few) for row, few in pairs]
+        return _resolve_all(built, samples, examples.file)
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows whose prompt cannot be built; templates that do not compile are told elsewhere."""
@@ -317,6 +371,18 @@ class SingleTurnSolver:
         return call_model(model, samples, cast("list[Prompt]", built), known, trials=trials)
 
 
+def _resolve_all(
+    prompts: list[Prompt | RowError], samples: Samples, examples: str | None
+) -> list[Prompt | RowError]:
+    """Return prompts with their images, or why a row has none; `examples` is the file of the examples."""
+    find = cache(find_folders)
+    for position, prompt in enumerate(prompts):
+        if isinstance(prompt, list) and any(isinstance(one["content"], list) for one in prompt):
+            folders = find(samples.place(position).file, examples)
+            prompts[position] = _attempt(resolve_images, prompt, folders)
+    return prompts
+
+
 # `choice_ranking_solver`: how likely a base model finds each choice as the continuation of the prompt.
 # Nothing is generated: each choice is one call, whose text is echoed with its log-probabilities.
 
@@ -335,6 +401,10 @@ class ChoiceRankingSolver:
 
     type: ClassVar[str] = "choice_ranking_solver"
     needs_model: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if any(way.endswith(".image") for way in self.input_builder.list_sources()):
+            raise SpecError("E108", f"`{self.type}` sends text alone, and a message has an image")
 
     @cached_property
     def _prompts(self) -> SingleTurnSolver:

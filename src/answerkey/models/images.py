@@ -30,21 +30,16 @@ IMAGE_TOKENS: Final = 1_000
 FOLDERS: Final = "ANSWERKEY_IMAGES"
 #: How an address is named among the types that an API takes.
 URL: Final = "url"
-_SIGNATURES: Final = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
-    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
-    (re.compile(rb"GIF8[79]a"), "image/gif"),
-    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+_SIGNATURES: Final = re.compile(
+    rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?s:(?P<webp>RIFF....WEBP))"
 )
-TYPES: Final = frozenset(name for _, name in _SIGNATURES)
-#: How those begin in base64, which is how a dataset holds bytes.
-_BEGINNINGS: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
+TYPES: Final = frozenset(f"image/{name}" for name in _SIGNATURES.groupindex)
 _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
-_DATA: Final = re.compile(r"data:[^,]*;base64,", re.IGNORECASE)
-_ENCODED: Final = re.compile(rf"(?:data:image/[a-z]+;base64,|{'|'.join(_BEGINNINGS)})[A-Za-z0-9+/=]{{64,}}")
-_BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{1024,}")
-#: What an API has beside the text of a part.
-_TEXTS: Final = {"responses": {"type": "input_text"}, "anthropic": {"type": "text"}, "gemini": {}}
+#: How those begin in base64, which is how a dataset holds bytes, and a whole one in the text of a value.
+_ENCODED: Final = re.compile(r"(data:[^,]*;base64,)|(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)")
+_SHOWN: Final = re.compile(rf"(?:{_ENCODED.pattern})[A-Za-z0-9+/=]{{64,}}")
+#: What of a request is an image.
+_SENT: Final = re.compile(rb"[A-Za-z0-9+/]{1024,}")
 _HINT: Final = "an image is a file, an `https://` address, a data URI in base64, or bytes"
 
 Message = Mapping[str, object]
@@ -60,17 +55,12 @@ class Image(dict[str, object]):
     """A part of a message: `type`, and `media_type`, `size` and `sha256`, or the `url`.
 
     These are what is stored and what the key of a call is made of. The bytes are beside them, in base64 or
-    in a file, and read when they are sent.
+    in a file, and read when they are sent. `kind` is the type, or `url`.
     """
 
     def __init__(self, told: Mapping[str, object], held: str | Path) -> None:
-        super().__init__(type="image", **told)
-        self.held = held
-
-    @property
-    def kind(self) -> str:
-        """Its type, or that it is an address."""
-        return str(self.get("media_type", URL))
+        super().__init__({"type": "image", **told})
+        self.held, self.kind = held, str(told.get("media_type", URL))
 
     def encode(self) -> str:
         """Return the bytes in base64; SolverError E302 for a file that is not the one that was checked."""
@@ -86,11 +76,6 @@ class Image(dict[str, object]):
         """The address, or a data URI with the bytes."""
         return self.encode() if URL in self else f"data:{self.kind};base64,{self.encode()}"
 
-    @property
-    def detail(self) -> dict[str, object]:
-        """The field `detail` of OpenAI's APIs, if there is one."""
-        return {name: value for name, value in self.items() if name == "detail"}
-
 
 # From the values of a row to images.
 
@@ -105,8 +90,8 @@ def find_folders(*files: str | None) -> list[Path]:
 def resolve_images(messages: Sequence[dict[str, object]], folders: Sequence[Path]) -> list[dict[str, object]]:
     """Return messages with an `Image` for each part that is one; parts whose image is null are left out.
 
-    A part is `{type: image, image: VALUE}`, with the `column` of the value where it is known, or
-    `{type: image_url, image_url: {url: …}}`. Raises ImageError.
+    A part is `{type: image, image: VALUE}`, with the `column` of the value where it is known, or in OpenAI's
+    form `{type: image_url, image_url: {url: …}}`. Raises ImageError.
     """
     resolved = [
         {**one, "content": [made for part in content for made in _resolve_part(part, folders)]}
@@ -127,31 +112,28 @@ def _resolve_part(part: object, folders: Sequence[Path]) -> Iterator[object]:
     if not isinstance(part, Mapping) or part.get("type") not in ("image", "image_url"):
         yield part
         return
-    value, told = part.get("image"), part.get("image_url")
-    if part["type"] == "image_url":  # in the form of OpenAI
-        value, folders = told.get(URL) if isinstance(told, Mapping) else told, ()
-    detail = {"detail": told["detail"]} if isinstance(told, Mapping) and "detail" in told else {}
+    value = part.get(part["type"])
     for one in value if isinstance(value, list) else [value]:
-        try:
-            if one is not None and one != "":
-                yield _read_image(one, folders, detail)
-        except ImageError as problem:
-            problem.column = str(part["column"]) if part.get("column") else None
-            raise
+        # Hugging Face stores images as bytes with a path, OpenAI has an address with details.
+        told = one if isinstance(one, Mapping) else {"path": one}
+        if found := told.get("bytes") or told.get("path") or told.get(URL):
+            try:
+                image = _read_image(found, folders)
+            except ImageError as problem:
+                problem.column = part.get("column")
+                raise
+            yield Image({**image, **{name: told[name] for name in told if name == "detail"}}, image.held)
 
 
-def _read_image(value: object, folders: Sequence[Path], detail: Mapping[str, object]) -> Image:
-    if isinstance(value, Mapping):  # as Hugging Face stores images
-        value = value.get("bytes") or value.get("path")
+def _read_image(value: object, folders: Sequence[Path]) -> Image:
     name = f"`{value:.80}`" if isinstance(value, str) else f"{value!r:.80}"
     if not isinstance(value, str):
         raise ImageError(f"{name} is no image", hint=_HINT)
     if _ADDRESS.fullmatch(value):
-        return Image({URL: value, **detail}, value)
-    head = _DATA.match(value)
+        return Image({URL: value}, value)
     try:
-        if head or value.startswith(_BEGINNINGS):
-            raw = b64decode("".join(value[head.end() if head else 0 :].split()), validate=True)
+        if encoded := _ENCODED.match(value):
+            raw = b64decode("".join(value[max(encoded.end(1), 0) :].split()), validate=True)
             held: str | Path = b64encode(raw).decode()
         else:
             held = _find_file(value, folders)
@@ -160,13 +142,13 @@ def _read_image(value: object, folders: Sequence[Path], detail: Mapping[str, obj
     except (OSError, ValueError, RuntimeError) as error:  # a name that is none, no file, no base64
         reason = getattr(error, "strerror", None) or error
         raise ImageError(f"the image {name} cannot be read: {reason}", hint=_HINT) from None
-    kind = next((kind for signature, kind in _SIGNATURES if signature.match(raw)), None)
-    if kind is None:
-        hint = "its first bytes count, not its name; convert it"
-        raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image", hint=hint)
     if len(raw) > MOST_BYTES:
         raise ImageError(f"the image {name} has more than {MOST_BYTES:,} bytes", hint="make it smaller")
-    return Image({"media_type": kind, "size": len(raw), "sha256": sha256(raw).hexdigest(), **detail}, held)
+    if (found := _SIGNATURES.match(raw)) is None:
+        hint = "its first bytes count, not its name; convert it"
+        raise ImageError(f"{name} is not a PNG, JPEG, GIF or WebP image", hint=hint)
+    told = {"media_type": f"image/{found.lastgroup}", "size": len(raw), "sha256": sha256(raw).hexdigest()}
+    return Image(told, held)
 
 
 def _find_file(name: str, folders: Sequence[Path]) -> Path:
@@ -190,18 +172,17 @@ def write_parts(message: Message, api: str) -> str | list[object]:
     content = message.get("content")
     if not isinstance(content, list) or not list_images([message]):
         return read_text(message)
-    texts = [
-        None if isinstance(one, Image) else {**_TEXTS[api], "text": read_text({"content": [one]})}
-        for one in content
-    ]
-    return [text or _write_image(one, api) for one, text in zip(content, texts, strict=True)]
+    texts = {"responses": {"type": "input_text"}, "anthropic": {"type": "text"}, "gemini": {}}
+    parts = [one if isinstance(one, Image) else read_text({"content": [one]}) for one in content]
+    return [{**texts[api], "text": one} if isinstance(one, str) else _write_image(one, api) for one in parts]
 
 
 def _write_image(image: Image, api: str) -> object:
+    detail = {"detail": image["detail"]} if "detail" in image else {}
     if api == "chat":
-        return {"type": "image_url", "image_url": {"url": image.address, **image.detail}}
+        return {"type": "image_url", "image_url": {"url": image.address, **detail}}
     if api == "responses":
-        return {"type": "input_image", "image_url": image.address, **image.detail}
+        return {"type": "input_image", "image_url": image.address, **detail}
     if api == "gemini":
         return {"inlineData": {"mimeType": image.kind, "data": image.encode()}}
     held = {"type": "base64", "media_type": image.kind, "data": image.encode()}
@@ -227,7 +208,7 @@ def list_images(messages: Sequence[Message]) -> list[Image]:
 
 def count_characters(body: bytes) -> int:
     """Return how long a request is, with four characters for each token that an image is taken for."""
-    images = _BASE64.findall(body) if b"base64" in body or b"inlineData" in body else []
+    images = _SENT.findall(body) if b"base64" in body or b"inlineData" in body else []
     return len(body) - sum(map(len, images)) + 4 * IMAGE_TOKENS * len(images)
 
 
@@ -259,4 +240,4 @@ def write_content(content: object) -> str | None:
 
 def hide_images(text: str) -> str:
     """Return the text of a value as it is shown, with images in base64 told in words."""
-    return _ENCODED.sub(lambda found: f"[image in base64: about {len(found[0]) * 3 // 4:,} bytes]", text)
+    return _SHOWN.sub(lambda found: f"[image in base64: about {len(found[0]) * 3 // 4:,} bytes]", text)

@@ -81,8 +81,8 @@ LEAST_FOLDED = 200
 MOST_CHARACTERS = 20_000
 COMPLETION_BEGIN, COMPLETION_END = 40_000, 20_000
 
-#: So many bytes of images are shown together; each has at most a hundredth, and is else told in words.
-IMAGE_BYTES = 500_000_000
+#: So many bytes of images are shown together, and no image that has more than this part of them.
+IMAGE_BYTES, IMAGE_PART = 500_000_000, 100
 
 TRUTHS = ("ground_truth_choice", "answer_gt")
 PREDICTIONS = ("predicted_choice", "answer_pred")
@@ -738,7 +738,7 @@ def describe_samples(
         if step.key in part.scores.columns
     }
     verdicts = _describe_verdicts(source, part, scores, completions=completions, rows=rows)
-    stored, most = [images.find_stored((one and one.prompt) or ()) for one in completions], room // 100
+    stored, most = [images.find_stored((one and one.prompt) or ()) for one in completions], room // IMAGE_PART
     pictures = source.find_images(samples) if samples is not None and any(stored) else {}
     # The scorer that says what the choices are: the main one, else the first that does.
     ordered = sorted(scores.values(), key=lambda one: one is not scores[source.main.key])

@@ -204,23 +204,6 @@ def test_image_urls_of_a_generic_template_are_images(folder: Path) -> None:
     assert bodies["anthropic"]["messages"][0]["content"][0]["source"]["data"] == CODED
 
 
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        ({"image_url": "circle.png"}, "the image `circle.png` is not below the folder of its dataset"),
-        ({"image_url": {"url": 3}}, "3 is no image"),
-    ],
-)
-def test_an_image_url_is_an_address(folder: Path, part: dict[str, object], message: str) -> None:
-    """OpenAI's form has addresses and data URIs alone: no file is read for it."""
-    prompt = [{"role": "user", "content": [{"type": "image_url", **part}]}]
-    file = folder / "questions.jsonl"
-    file.write_text(json.dumps({"written": json.dumps(prompt)}) + "\n", encoding="utf-8")
-    [built] = SingleTurnSolver(GenericInput("{{ sample.written }}")).build_prompts(load(file), None)
-    assert isinstance(built, RowError)
-    assert built.message == message
-
-
 def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
     """A function, a snippet, a model of a package and an adapter are given `image_url` parts."""
     [prompt] = build(folder, [{"image": "circle.png"}])
@@ -267,7 +250,8 @@ def test_code_of_users_sees_the_chat_form(folder: Path) -> None:
         CODED[:80] + "\n" + CODED[80:],
         {"bytes": CODED, "path": "elsewhere.png"},
         {"bytes": None, "path": "circle.png"},
-        [None, "circle.png", ""],
+        {"url": "circle.png"},
+        [None, "circle.png", "", {"bytes": None, "path": None}],
     ],
 )
 def test_every_form_of_a_value_gives_the_same_part(folder: Path, value: object) -> None:
@@ -321,7 +305,6 @@ def test_the_first_bytes_tell_the_type(folder: Path, kind: str, raw: bytes) -> N
         ("/9j/%%%", "the image `/9j/%%%` cannot be read: Only base64 data is allowed"),
         (3, "3 is no image"),
         ([["circle.png"]], "['circle.png'] is no image"),
-        ({"path": None}, "None is no image"),
     ],
 )
 def test_what_is_no_image_is_an_error_of_its_row(folder: Path, value: object, message: str | None) -> None:

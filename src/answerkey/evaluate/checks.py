@@ -155,10 +155,8 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
         solver = None if shard.recorded is not None else task.solver
         if isinstance(solver, SingleTurnSolver):
             prompts, wrong = solver.check_prompts(samples, prepared.examples)
-            for prompt in prompts:
-                found.images.update(
-                    one.kind for one in list_images(prompt if isinstance(prompt, list) else ())
-                )
+            images = [one for prompt in prompts if isinstance(prompt, list) for one in list_images(prompt)]
+            found.images.update(one.kind for one in images)
         else:
             prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
         for position, prompt_error in wrong:

@@ -682,11 +682,9 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
     seen: set[str] = set()
     for prompts in _build_prompts(prepared) if model is not None else ():
         first = first or next(iter(prompts), None)
-        sizes = [
-            sum(len(str(message.get("content"))) for message in prompt)
-            + IMAGE_TOKENS * CHARACTERS_PER_TOKEN * len(list_images(prompt))
-            for prompt in prompts
-        ]
+        sizes = [sum(len(str(message.get("content"))) for message in prompt) for prompt in prompts]
+        images = [CHARACTERS_PER_TOKEN * IMAGE_TOKENS * len(list_images(prompt)) for prompt in prompts]
+        sizes = list(map(sum, zip(sizes, images, strict=True)))
         for trials in (prepared.repeat(number).trials for number in range(num_runs)):
             if not isinstance(model, LiveModel | SnippetModel):  # each trial is a call of its own
                 calls += len(prompts) * len(trials)

@@ -93,12 +93,10 @@ def resolve_images(messages: Sequence[dict[str, object]], folders: Sequence[Path
     A part is `{type: image, image: VALUE}`, with the `column` of the value where it is known, or in OpenAI's
     form `{type: image_url, image_url: {url: …}}`. Raises ImageError.
     """
-    resolved = [
-        {**one, "content": [made for part in content for made in _resolve_part(part, folders)]}
-        if isinstance(content := one["content"], list)
-        else one
-        for one in messages
-    ]
+    resolved = [dict(one) for one in messages]
+    for one in resolved:
+        if isinstance(content := one["content"], list):
+            one["content"] = [made for part in content for made in _resolve_part(part, folders)]
     if any(one["content"] == [] for one in resolved):
         raise ImageError("a message has no content: its images are null")
     if any(list_images([one]) for one in resolved if one["role"] != "user"):
@@ -168,10 +166,10 @@ def _find_file(name: str, folders: Sequence[Path]) -> Path:
 
 
 def write_parts(message: Message, api: str) -> str | list[object]:
-    """Return the text of a message; of one with images its parts, in order, as an API has them."""
+    """Return the text of a message, or, of one with images and for Gemini, its parts as an API has them."""
     content = message.get("content")
     if not isinstance(content, list) or not list_images([message]):
-        return read_text(message)
+        return [{"text": read_text(message)}] if api == "gemini" else read_text(message)
     texts = {"responses": {"type": "input_text"}, "anthropic": {"type": "text"}, "gemini": {}}
     parts = [one if isinstance(one, Image) else read_text({"content": [one]}) for one in content]
     return [{**texts[api], "text": one} if isinstance(one, str) else _write_image(one, api) for one in parts]
@@ -213,12 +211,10 @@ def count_characters(body: bytes) -> int:
 
 
 def find_stored(messages: Sequence[Message]) -> list[Message]:
-    """Return what is stored of the images of the last message that has any."""
-    for content in (one.get("content") for one in reversed(messages)):
-        parts = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
-        if found := [one for one in parts if one.get("type") == "image"]:
-            return found
-    return []
+    """Return what is stored of the images in messages, in order."""
+    contents = [content for one in messages if isinstance(content := one.get("content"), list)]
+    parts = [part for content in contents for part in content if isinstance(part, Mapping)]
+    return [part for part in parts if part.get("type") == "image"]
 
 
 def describe_image(part: Mapping[str, object]) -> str:

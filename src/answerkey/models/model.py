@@ -177,9 +177,8 @@ def build_calls(
     for one in questions:
         number, shown = one.trial + trial, one.messages
         shown = [*shown, {"sample_id": one.sample_id}] if sees_sample else shown
-        key, asked = call_key(model, shown, number), None
-        if sees_sample:
-            asked = replace(one, trial=number, messages=expand_images(one.messages))
+        asked = replace(one, trial=number, messages=expand_images(one.messages)) if sees_sample else None
+        key = call_key(model, shown, number)
         calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked))
     return calls
 

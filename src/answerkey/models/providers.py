@@ -397,13 +397,10 @@ def _write_gemini(
             given["logprobs"] = generation.top_logprobs
     if connection.schema is not None:
         given |= {"responseMimeType": "application/json", "responseJsonSchema": dict(connection.schema)}
-    contents = []
-    for role, one in others:
-        parts = write_parts(one, "gemini")
-        parts = [{"text": parts}] if isinstance(parts, str) else parts
-        contents.append({"role": _GEMINI_ROLES[role], "parts": parts})
     return {
-        "contents": contents,
+        "contents": [
+            {"role": _GEMINI_ROLES[role], "parts": write_parts(one, "gemini")} for role, one in others
+        ],
         **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
         **({"generationConfig": given} if given else {}),
     }

@@ -82,7 +82,7 @@ MOST_CHARACTERS = 20_000
 COMPLETION_BEGIN, COMPLETION_END = 40_000, 20_000
 
 #: So many bytes of images are shown together, and no image that has more than this part of them.
-IMAGE_BYTES, IMAGE_PART = 500_000_000, 100
+ROOM, IMAGE_PART = 500_000_000, 100
 
 TRUTHS = ("ground_truth_choice", "answer_gt")
 PREDICTIONS = ("predicted_choice", "answer_pred")
@@ -717,9 +717,7 @@ def show_decision(text: str | None, span: Span | None) -> list[str] | None:
     return [before, decided, after if len(after) <= most else f"{after[:most]}…"]
 
 
-def describe_samples(
-    source: SampleSource, part: Excerpt, room: int = IMAGE_BYTES
-) -> list[tuple[Plain, Plain]]:
+def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> list[tuple[Plain, Plain]]:
     """Return for each row its line of the table, and all there is to say of it.
 
     Its images have at most `room` bytes together, and each of them a hundredth of that.
@@ -768,11 +766,10 @@ def describe_samples(
         shown = []
         for one in stored[at]:
             image = pictures.get(str(one.get("sha256")))
-            is_small = image is not None and int(str(image["size"])) <= min(most, room)
-            shown.append(
-                {"name": images.describe_image(one), "data": image.address if image and is_small else None}
-            )
-            room -= int(str(image["size"])) if image and is_small else 0
+            size = int(str(image["size"])) if image else 0
+            data = image.address if image and size <= min(most, room) else None
+            room -= size if data else 0
+            shown.append({"name": images.describe_image(one), "data": data})
         read = [] if (reading := readings[at]) is None else reading[1]
         stated = [] if reading is None else reading[2]
         sample = {

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import groupby, islice, repeat
+from itertools import groupby, repeat
 from typing import ClassVar, Literal, cast, get_args
 
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
@@ -34,6 +34,10 @@ from answerkey.types import Completion, Completions, CompletionStatus, Known, Qu
 
 Role = Literal["system", "developer", "user", "assistant"]
 ROLES: tuple[str, ...] = get_args(Role)
+
+
+#: Whether a part of a message is an image, and its template.
+Part = tuple[bool, Template]
 
 
 @dataclass(frozen=True)
@@ -74,17 +78,21 @@ class InputMessage:
             return [("content", self.content)]
         return [(f"content.{at}.{one.type}", getattr(one, one.type)) for at, one in enumerate(self.content)]
 
-    def fill(self, templates: Sequence[Template], values: Sequence[object]) -> object:
-        """Return the content of one row with the values of its templates, or the first error among them."""
+    def fill(self, own: Sequence[Part], columns: Sequence[Sequence[object]]) -> Sequence[object]:
+        """Return the content of each row with the values of its templates, or the first error among these."""
         if isinstance(self.content, str):
-            return values[0]
-        parts = [
-            {"type": part.type, part.type: value} for part, value in zip(self.content, values, strict=True)
+            return columns[0]
+        starts: list[dict[str, object]] = [
+            {"type": "image", "column": min(one.columns or (), default=None)}
+            if is_image
+            else {"type": "text"}
+            for is_image, one in own
         ]
-        for part, template in zip(parts, templates, strict=True):
-            if part["type"] == "image":
-                part["column"] = min(template.columns or (), default=None)
-        return next((one for one in values if isinstance(one, RowError)), None) or parts
+        return [
+            next((value for value in row if isinstance(value, RowError)), None)
+            or [{**start, str(start["type"]): value} for start, value in zip(starts, row, strict=True)]
+            for row in zip(*columns, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -106,10 +114,15 @@ class ChatInput:
             for way, source in one.list_sources()
         }
 
-    def _group(self, templates: Sequence[Template]) -> list[tuple[InputMessage, list[tuple[bool, Template]]]]:
-        """Return the messages with their templates, and for each of these whether it is an image."""
-        rest = zip((way.endswith(".image") for way in self.list_sources()), templates, strict=True)
-        return [(one, list(islice(rest, len(one.list_sources())))) for one in self.input_messages]
+    @cached_property
+    def _images(self) -> list[tuple[InputMessage, list[bool]]]:
+        """The messages, and for each of their templates whether it is an image."""
+        messages = self.input_messages
+        return [(one, [way.endswith(".image") for way, _ in one.list_sources()]) for one in messages]
+
+    def _group(self, templates: Sequence[Template]) -> list[tuple[InputMessage, list[Part]]]:
+        rest = iter(templates)
+        return [(one, [(is_image, next(rest)) for is_image in images]) for one, images in self._images]
 
     def build(self, templates: Sequence[Template], sample: Row, examples: Sequence[Row]) -> Prompt:
         """Return the messages for one sample with its examples. Raise RowError."""
@@ -120,23 +133,19 @@ class ChatInput:
                 given = {"sample": sample, "examples": examples, **names}
                 for one, own in members:
                     values = [
-                        each.evaluate(**given) if image else each.render(**given) for image, each in own
+                        [each.evaluate(**given) if image else each.render(**given)] for image, each in own
                     ]
-                    prompt.append({"role": one.role, "content": one.fill([each for _, each in own], values)})
+                    prompt.append({"role": one.role, "content": one.fill(own, values)[0]})
         return prompt
 
     def build_all(self, templates: Sequence[Template], samples: Samples) -> list[Prompt | RowError]:
         """Return the messages for every sample, or why there are none, where no examples are shown."""
-        roles, columns = list[str](), list[Sequence[object]]()
-        for one, own in self._group(templates):
-            if one.for_each is None:
-                values = [each.values(samples) if image else each.texts(samples) for image, each in own]
-                used = [each for _, each in own]
-                roles.append(one.role)
-                is_text = isinstance(one.content, str)
-                columns.append(
-                    values[0] if is_text else [one.fill(used, row) for row in zip(*values, strict=True)]
-                )
+        members = [pair for pair in self._group(templates) if pair[0].for_each is None]
+        roles = [one.role for one, _ in members]
+        columns = [
+            one.fill(own, [each.values(samples) if image else each.texts(samples) for image, each in own])
+            for one, own in members
+        ]
         contents = zip(*columns, strict=True) if columns else repeat((), len(samples))
         return [
             next((content for content in one if isinstance(content, RowError)), None)

@@ -20,6 +20,7 @@ from .conftest import open_table, write_lines
 
 ROOT = Path(__file__).parents[4]
 CIRCLE = "[image: image/png, 351 bytes, sha256 2189284913ea]"
+SQUARE = "[image: image/png, 213 bytes, sha256 68539193ca52]"
 ADDRESS = "https://images.example/<b>cat.png"
 
 
@@ -41,7 +42,7 @@ def make(project: Path, tmp_path: Path, call: Callable[..., Any]) -> Callable[[]
     return run
 
 
-def find_images(run: Run, room: int = samples.IMAGE_BYTES) -> list[Any]:
+def find_images(run: Run, room: int = samples.ROOM) -> list[Any]:
     """Return the images of each row."""
     source = open_table(run).source
     found = [pair for part in source.read() for pair in samples.describe_samples(source, part, room)]
@@ -99,14 +100,16 @@ def test_an_address_stays_text(make: Callable[[], Run], project: Path) -> None:
     assert find_images(make())[0] == [{"name": f"[image: {ADDRESS}]", "data": None}]
 
 
-def test_with_examples_the_image_of_the_question_is_shown(make: Callable[[], Run], project: Path) -> None:
-    """Those of the examples before it are told in the prompt."""
+def test_images_of_examples_are_shown_before_that_of_the_question(
+    make: Callable[[], Run], project: Path
+) -> None:
+    """They lie beside their own dataset; where it is gone, nothing is shown."""
     yaml = YAML()
     task = yaml.load(project / "task.yaml")
     solver = task["definition"]["solver"]
     solver["examples"] = {"dataset": "shown", "num_examples": 1}
-    example = {"role": "user", "for_each": "examples"}
-    example["content"] = [{"type": "image", "image": "{{ example.picture }}"}]
+    content = [{"type": "image", "image": "{{ example.picture }}"}]
+    example = {"role": "user", "content": content, "for_each": "examples"}
     solver["input_builder"]["input_messages"].insert(0, example)
     yaml.dump(task, project / "task.yaml")
     run = yaml.load(project / "run.yaml")
@@ -116,11 +119,11 @@ def test_with_examples_the_image_of_the_question_is_shown(make: Callable[[], Run
     run["datasets"].append({"key": "shown", "display_name": "Shown", "source": source})
     yaml.dump(run, project / "run.yaml")
     made = make()
-    assert [one["name"] for one in find_images(made)[0]] == [CIRCLE]
-    assert find_images(made)[0][0]["data"] is not None
-    assert open_table(made).describe(0)["prompt"][0]["text"].startswith("[image: image/png, 213 bytes")
+    assert [one["name"] for one in find_images(made)[0]] == [SQUARE, CIRCLE]
+    assert None not in [one["data"] for one in find_images(made)[0]]
+    assert open_table(made).describe(0)["prompt"][0]["text"] == SQUARE
     (project / "shown.jsonl").unlink()
-    assert find_images(made)[0][0]["data"] is None
+    assert [one["data"] for one in find_images(made)[0]] == [None, None]
 
 
 def test_bytes_in_a_row_are_told_in_words(

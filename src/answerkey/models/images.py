@@ -26,6 +26,8 @@ MOST_BYTES: Final = 20_000_000
 MOST_IMAGES: Final = 100
 #: What an image is counted as where tokens are estimated; APIs count 85 to 1,600 and more.
 IMAGE_TOKENS: Final = 1_000
+#: The longest path that is looked for.
+LONGEST_PATH: Final = 4_096
 #: The environment value that names further folders of images.
 FOLDERS: Final = "ANSWERKEY_IMAGES"
 #: How an address is named among the types that an API takes.
@@ -36,7 +38,7 @@ _SIGNATURES: Final = re.compile(
 TYPES: Final = frozenset(f"image/{name}" for name in _SIGNATURES.groupindex)
 _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 #: How those begin in base64, which is how a dataset holds bytes, and a whole one in the text of a value.
-_ENCODED: Final = re.compile(r"(data:[^,]*;base64,)|(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)")
+_ENCODED: Final = re.compile(r"(data:[^,]*;base64,)|(?:iVBORw0KGg|/9j/|R0lGOD|UklGR)")
 _SHOWN: Final = re.compile(rf"(?:{_ENCODED.pattern})[A-Za-z0-9+/=]{{64,}}")
 #: What of a request is an image.
 _SENT: Final = re.compile(rb"[A-Za-z0-9+/]{1024,}")
@@ -151,6 +153,8 @@ def _read_image(value: object, folders: Sequence[Path]) -> Image:
 
 def _find_file(name: str, folders: Sequence[Path]) -> Path:
     """Return the file in one of the folders, links followed; ImageError for one outside of them."""
+    if len(name) > LONGEST_PATH:  # to follow it would take long
+        raise ValueError("it is no path")
     paths = [(folder / name).resolve() for folder in folders]
     inside = [path for path in paths if any(path.is_relative_to(folder) for folder in folders)]
     if not inside:

@@ -297,6 +297,7 @@ def test_the_first_bytes_tell_the_type(folder: Path, kind: str, raw: bytes) -> N
         ("", None),
         ("a\0b", "the image `a\0b` cannot be read: embedded null byte"),
         ("a" * 300, f"the image `{'a' * 80}` cannot be read: File name too long"),
+        ("a/" * 3000, f"the image `{'a/' * 40}` cannot be read: it is no path"),
         ("../secret.png", "the image `../secret.png` is not below the folder of its dataset"),
         ("link.png", "the image `link.png` is not below the folder of its dataset"),
         ("/etc/passwd", "the image `/etc/passwd` is not below the folder of its dataset"),

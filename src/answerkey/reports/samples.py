@@ -82,7 +82,7 @@ MOST_CHARACTERS = 20_000
 COMPLETION_BEGIN, COMPLETION_END = 40_000, 20_000
 
 #: So many bytes of images are shown together, and no image that has more than this part of them.
-ROOM, IMAGE_PART = 500_000_000, 100
+ROOM, IMAGE_PART = 200_000_000, 100
 
 TRUTHS = ("ground_truth_choice", "answer_gt")
 PREDICTIONS = ("predicted_choice", "answer_pred")

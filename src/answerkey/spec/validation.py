@@ -263,8 +263,8 @@ def _report_mistakes(
     model: type[M], node: Node, error: ValidationError, problems: Problems, name: str
 ) -> M | None:
     """Report what is wrong with a node, and return the values without it, or None when they need it."""
-    details = _merge_alternatives(error.errors(include_url=False))
-    for detail in sorted(details, key=lambda one: one["type"] == "missing"):
+    details = error.errors(include_url=False)
+    for detail in sorted(_merge_alternatives(details), key=lambda one: one["type"] == "missing"):
         _report(model, node, detail, problems=problems, name=name)
     # What must go for an error to go is the faulty node, or the one that lacks something.
     rest, faulty = node, {node.find(detail["loc"])[1] for detail in details}

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
 
 from answerkey.datasets.tables import load_table
 from answerkey.errors import SolverError, SpecError
@@ -447,6 +448,35 @@ def test_tokens_of_images_are_estimated() -> None:
 def project(tmp_path: Path) -> Path:
     """Return a copy of the example."""
     return Path(shutil.copytree(ROOT / "examples/images", tmp_path / "project"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([{"type": "img", "image": "x"}], "error[E109]: unknown type 'img'"),
+        (
+            [{"type": "image"}],
+            "error[E108]: `image` is missing in `input_builder.input_messages.0.content.0`",
+        ),
+        ([{"type": "image", "imge": "x"}], "error[E107]: unknown key `imge`"),
+        (["x"], "error[E108]: `input_builder.input_messages.0.content.0` must be a mapping, not 'x'"),
+        ([], "error[E108]: `content` is empty"),
+        ([{"type": "image", "image": "{{ sample.pictur }}"}], "error[E206]: `pictur` is not a column"),
+        ([{"type": "image", "image": "$HOME"}], "the image `$HOME` cannot be read: there is no such file"),
+    ],
+)
+def test_slips_in_parts_are_told(
+    project: Path, call: Callable[..., Called], content: object, message: str
+) -> None:
+    """Each is told where it stands, and a list is not told to be text; nothing is expanded in a prompt."""
+    yaml = YAML()
+    task = yaml.load(project / "task.yaml")
+    task["definition"]["solver"]["input_builder"]["input_messages"][0]["content"] = content
+    yaml.dump(task, project / "task.yaml")
+    done = call("check", project)
+    assert done.code == 2
+    assert message in done.out
+    assert "must be text" not in done.out
 
 
 def test_an_api_without_images_is_an_error_at_check(project: Path, call: Callable[..., Called]) -> None:

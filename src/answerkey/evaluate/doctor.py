@@ -25,6 +25,7 @@ from answerkey.models.calls import Limits, charge
 from answerkey.models.client import encode_body
 from answerkey.models.config import Price
 from answerkey.models.http import HttpClient, list_models
+from answerkey.models.images import resolve_images
 from answerkey.models.model import LiveModel
 from answerkey.models.responses import fail, read_positions
 from answerkey.models.retry import CHARACTERS_PER_TOKEN, Health, Outcome, Reply, Request, Verdict, judge
@@ -338,7 +339,9 @@ class Examination:
             {"type": "text", "text": TEXTS["colour"]},
             {"type": "image_url", "image_url": {"url": TEXTS["picture"]}},
         ]
-        one = await self.ask([{"role": "user", "content": parts}], self.few)
+        if not self.connection.api.images:
+            return tell("note", "images", f"none: the API `{self.connection.api.title}` has none")
+        one = await self.ask(resolve_images([{"role": "user", "content": parts}], ()), self.few)
         if not one.text:
             return tell("note", "images", f"none: {one.why}")
         if re.search(r"\bred\b", one.text, re.IGNORECASE):

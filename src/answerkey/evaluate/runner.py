@@ -53,6 +53,7 @@ from answerkey.evaluate.prepare import (
 )
 from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
+from answerkey.models.images import IMAGE_TOKENS, list_images
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
@@ -684,6 +685,9 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
     for questions in _build_questions(prepared) if model is not None else ():
         first = first or next((one.messages for one in questions), None)
         sizes = [sum(len(str(one.get("content"))) for one in question.messages) for question in questions]
+        images = (len(list_images(question.messages)) for question in questions)
+        images = (CHARACTERS_PER_TOKEN * IMAGE_TOKENS * number for number in images)
+        sizes = list(map(sum, zip(sizes, images, strict=True)))
         for trials in (prepared.repeat(number).trials for number in range(num_runs)):
             if not isinstance(model, LiveModel | SnippetModel):  # each trial is a call of its own
                 calls += len(questions) * len(trials)

@@ -45,6 +45,7 @@ from answerkey.models.config import (
     read_parameters,
     split_query,
 )
+from answerkey.models.images import expand_images
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
 from answerkey.models.responses import fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
@@ -180,7 +181,8 @@ def build_calls(
         shown = [*shown, {"sample_id": one.sample_id}] if sees_sample else shown
         choices = list(read_choices(constrained.name, one)) if constrained is not None else None
         shown = [*shown, {"choices": choices}] if choices else shown
-        key, asked = call_key(model, shown, number), replace(one, trial=number) if sees_sample else None
+        asked = replace(one, trial=number, messages=expand_images(one.messages)) if sees_sample else None
+        key = call_key(model, shown, number)
         calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked, choices))
     return calls
 
@@ -361,7 +363,7 @@ class SnippetModel(CodeModel):
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
         environment = {name: secret.reveal() for name, secret in self.environment.items()}
         is_later = self.snippet.function == LATER_INFERENCE_FUNCTION
-        shown = ([dict(one) for one in call.messages] for call in calls)
+        shown = (expand_images(call.messages) for call in calls)
         arguments = ([{"messages": one} if is_later else one, environment] for one in shown)
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
@@ -453,7 +455,7 @@ class FunctionModel(CodeModel):
     def _ask(self, call: Call) -> Completion:
         begun = time.monotonic()
         try:
-            outcome = self.config.function([dict(one) for one in call.messages])
+            outcome = self.config.function(expand_images(call.messages))
         except Exception as error:  # noqa: BLE001 - whatever a function of the user's raises
             outcome = error
         return self._finish(call, outcome, begun)
@@ -461,7 +463,7 @@ class FunctionModel(CodeModel):
     async def _ask_async(self, call: Call) -> Completion:
         begun = time.monotonic()
         try:
-            outcome = await self.config.function([dict(one) for one in call.messages])  # type: ignore[misc]  # async
+            outcome = await self.config.function(expand_images(call.messages))  # type: ignore[misc]  # async
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
             outcome = error
         return self._finish(call, outcome, begun)

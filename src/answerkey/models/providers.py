@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -48,6 +48,7 @@ from answerkey.models.config import (
     read_name,
     tidy_host,
 )
+from answerkey.models.images import TYPES, URL, expand_images, write_parts
 from answerkey.models.names import LOCAL, PROVIDERS, ApiName, Provider
 from answerkey.models.responses import (
     ANSWER,
@@ -199,6 +200,14 @@ class Connection:
             )
             raise SpecError("E119", message, hint="add `--engine ray`, or write an address in its place")
 
+    def require_images(self, kinds: Iterable[str]) -> None:
+        """Raise SpecError E301 for images of kinds that the API does not take."""
+        if unfit := sorted(set(kinds) - self.api.images):
+            what = f"images as {listing(unfit)}" if self.api.images else "images"
+            others = listing(name for name, one in APIS.items() if one.images.issuperset(kinds))
+            message = f"model `{self.name}`: {self.api.title} does not take {what}, and the prompts have them"
+            raise SpecError("E301", message, hint=f"APIs that do: {others}")
+
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
         why = None
@@ -261,6 +270,7 @@ class Api:
     `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
     none. `names` are the parameters of `Generation` that the API has, by what it calls them, where dots lead
     into objects; `schema_name` is where it takes the shape of the JSON that it is asked for, if it does.
+    `images` are the types of images that it takes, `url` among them if it takes addresses.
     """
 
     name: ApiName
@@ -274,6 +284,7 @@ class Api:
     headers: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     schema_name: str = ""
+    images: frozenset[str] = TYPES | {URL}
 
     @property
     def title(self) -> str:
@@ -335,20 +346,20 @@ _FORMATS: dict[str, dict[str, object]] = {
 _ENVELOPE = {"type": "object", "required": [ANSWER], "additionalProperties": False}
 
 
-def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, str]]]:
-    """Return what the system says (joined by an empty line), and the others as role and text.
+def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, Message]]]:
+    """Return what the system says (joined by an empty line), and the others by their roles.
 
     The roles are `user` and `assistant`; SolverError E302 for another.
     """
     system: list[str] = []
-    others: list[tuple[str, str]] = []
+    others: list[tuple[str, Message]] = []
     for message in messages:
         role = message.get("role", "user")
         if role in {"system", "developer"}:
             system.append(read_text(message))
         else:
             _check_role(role, {"user", "assistant"})
-            others.append((str(role), read_text(message)))
+            others.append((str(role), message))
     return ("\n\n".join(system) if system else None), others
 
 
@@ -361,7 +372,7 @@ def _write_chat(
     connection: Connection, messages: Sequence[Message], given: dict[str, object]
 ) -> dict[str, object]:
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
-    body["messages"] = [dict(message) for message in messages]
+    body["messages"] = expand_images(messages)
     generation = connection.generation
     given |= {name: value for name, value in generation.sent().items() if name in _LOGPROBS}
     if generation.wants_logprobs:
@@ -394,7 +405,7 @@ def _write_responses(
         given["include"] = ["message.output_text.logprobs"]
         if generation.top_logprobs is not None:
             given["top_logprobs"] = generation.top_logprobs
-    told = [{"role": one.get("role", "user"), "content": read_text(one)} for one in messages]
+    told = [{"role": one.get("role", "user"), "content": write_parts(one, "responses")} for one in messages]
     return {"model": connection.model, "input": told, **given}
 
 
@@ -408,7 +419,7 @@ def _write_anthropic(
     return {
         "model": connection.model,
         "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # which limits thoughts and answer together
-        "messages": [{"role": role, "content": text} for role, text in others],
+        "messages": [{"role": role, "content": write_parts(one, "anthropic")} for role, one in others],
         **({} if system is None else {"system": system}),
         **given,
     }
@@ -427,7 +438,9 @@ def _write_gemini(
         if generation.top_logprobs is not None:
             given["logprobs"] = generation.top_logprobs
     return {
-        "contents": [{"role": _GEMINI_ROLES[role], "parts": [{"text": text}]} for role, text in others],
+        "contents": [
+            {"role": _GEMINI_ROLES[role], "parts": write_parts(one, "gemini")} for role, one in others
+        ],
         **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
         **({"generationConfig": given} if given else {}),
     }
@@ -456,6 +469,7 @@ APIS: dict[ApiName, Api] = {
         take_text,
         "/completions",
         names=_same_names("reasoning_effort", "reasoning_budget", prefill="prompt"),
+        images=frozenset(),
     ),
     "responses": Api(
         "responses",
@@ -514,6 +528,7 @@ APIS: dict[ApiName, Api] = {
             "answer_format": "responseSchema.enum",
         },
         schema_name="responseJsonSchema",
+        images=TYPES - {"image/gif"},
     ),
 }
 
@@ -529,6 +544,7 @@ class AdapterApi:
     info: Mapping[str, object] = field(default_factory=dict)
     schema_name: ClassVar[str] = ""
     names: ClassVar[Mapping[str, str]] = {}
+    images: ClassVar[frozenset[str]] = TYPES | {URL}
 
     @property
     def title(self) -> str:
@@ -556,7 +572,7 @@ class AdapterApi:
         kwargs = connection.generation.given()
         kwargs |= {} if connection.choices is None else {"choices": list(connection.choices)}
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
-        told = {"messages": [dict(message) for message in messages]}
+        told = {"messages": expand_images(messages)}
         try:
             written = self._templates[0].evaluate(input=told, model_info=info, kwargs=kwargs)
             return json.loads(written, strict=False) if isinstance(written, str) else written

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 
 from answerkey.errors import SolverError
 from answerkey.models.calls import Clock, Limits
+from answerkey.models.images import count_characters
 from answerkey.models.providers import Connection
 from answerkey.models.responses import has_too_many_parts
 from answerkey.types import Completion, CompletionStatus
@@ -432,7 +433,7 @@ class EndpointState:
     def estimate_tokens(self, body: bytes) -> tuple[int, int]:
         """Return how many tokens a prompt has and its completion may have."""
         longest = self.connection.generation.max_tokens or self._longest_seen or FIRST_GUESS_TOKENS
-        return len(body) // CHARACTERS_PER_TOKEN, longest
+        return count_characters(body) // CHARACTERS_PER_TOKEN, longest
 
     def take_turn(self, tokens: int) -> float:
         """Return how many seconds to wait until the rates allow one more request of so many tokens."""

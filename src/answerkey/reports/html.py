@@ -53,6 +53,8 @@ GZIP = 31
 TOGETHER = 5 * BLOCK_SAMPLES
 #: Starting worker processes takes as long as describing so many samples.
 WORKER_ROWS = 2_000
+#: So many bytes of images are in a report; each has at most a hundredth.
+IMAGES = 20_000_000
 #: The scripts in the order in which they run.
 SCRIPTS = (
     *("core.js", "charts.js", "copy.js", "overview.js", "list.js", "samples.js", "sample.js", "compare.js"),
@@ -179,7 +181,8 @@ def _write_rows(
         columns: Columns = {"p": []}
         blocks, coded = 0, {}
         stretches = [positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER)]
-        embed = partial(embed_samples, list(tables[name].values())[number].source)
+        room = IMAGES // max(1, total // TOGETHER)
+        embed = partial(embed_samples, list(tables[name].values())[number].source, room=room)
         # Made by as many processes as there are cores.
         spread: Spread = "processes" if len(positions) > WORKER_ROWS else "alone"
         for part, contents in open_engine().map(embed, stretches, spread=spread) if stretches else ():
@@ -264,9 +267,14 @@ def write_content(content: object) -> str:
     return f' data-packed="gzip">{packed}'
 
 
-def embed_samples(source: SampleSource, positions: pl.Series) -> tuple[Columns, list[str]]:
-    """Return some rows as columns, and their samples as blocks of JSON, each ready to be written."""
-    found = [pair for part in source.read(positions) for pair in describe_samples(source, part)]
+def embed_samples(
+    source: SampleSource, positions: pl.Series, room: int = IMAGES
+) -> tuple[Columns, list[str]]:
+    """Return some rows as columns, and their samples as blocks of JSON, each ready to be written.
+
+    The images of rows that are read together have at most `room` bytes.
+    """
+    found = [pair for part in source.read(positions) for pair in describe_samples(source, part, room)]
     columns = {name: [row[name] for row, _ in found] for name in found[0][0]}
     starts = range(0, len(found), BLOCK_SAMPLES)
     return columns, [write_content([sample for _, sample in found[at : at + BLOCK_SAMPLES]]) for at in starts]

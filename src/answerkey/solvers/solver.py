@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 from answerkey.errors import DataError, SpecError, distinct, listing, raise_all, suggest
 from answerkey.models.config import OPTIONS_HINT, Model, missing_parts
+from answerkey.models.images import write_content
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
 from answerkey.types import Completion, Completions, Known, Question, Samples
@@ -164,7 +165,8 @@ def call_model(
     asked: list[Question] = []
     for row, (sample_id, prompt, text) in enumerate(zip(samples.ids.to_list(), prompts, texts, strict=True)):
         if not isinstance(text, str):  # the last message of the user
-            text = next((str(one["content"]) for one in reversed(prompt) if one["role"] == "user"), "")  # noqa: PLW2901
+            last = next((one["content"] for one in reversed(prompt) if one["role"] == "user"), "")
+            text = write_content(last) or str(last)  # noqa: PLW2901
         question = Question(sample_id, prompt, choices[row], options[row], truths[row], text)
         asked += [question if not trial else replace(question, trial=trial) for trial in trials]
     answers = zip(model.answer(asked), asked, strict=True)

@@ -65,10 +65,18 @@
   }
 
   function drawRow(sample) {
-    if (sample.question === null && !sample.choices.length) return null;
+    const images = sample.images || [];
+    if (sample.question === null && !sample.choices.length && !images.length) return null;
     return station("Question",
+      images.map(drawImage),
       sample.question !== null && drawText(sample.question),
       sample.choices.length > 0 && el("ul", { class: "choices", "aria-label": "Choices" }, sample.choices.map(drawChoice)));
+  }
+
+  // An address stays text, for nothing is fetched.
+  function drawImage({ name, data }) {
+    return ak.core.isImage(data) ? el("img", { class: "picture", src: data, alt: ak.core.makeVisible(name) })
+      : el("p", { class: "small dim" }, said(name));
   }
 
   function drawChoice(choice) {

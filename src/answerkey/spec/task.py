@@ -536,11 +536,11 @@ def _build_metrics(  # noqa: PLR0913 - all that a scorer's metrics depend on
 
 def _list_default_metrics(scorer: Scorer | None, trials: Trials | None) -> Sequence[Mapping[str, object]]:
     """Return the mean of the main value, or of each of its aggregates, which then say what they are."""
-    if scorer is None or scorer.main_value is None:
-        return []
     own: Sequence[Mapping[str, object]] | None = getattr(scorer, "default_metrics", None)
     if own is not None:
         return own
+    if scorer is None or scorer.main_value is None:
+        return []
     value, name = scorer.main_value, scorer.default_metric_name
     if trials is None:
         return [{"type": "mean", "field": value, "name": name}]

@@ -25,7 +25,14 @@ from answerkey.metrics import wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import Calibration, correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.explain import count_trials
-from answerkey.reports.view import count_rows, find_cause, label_metric, measure_seconds, name_scorer
+from answerkey.reports.view import (
+    count_rows,
+    find_cause,
+    label_metric,
+    measure_seconds,
+    name_scorer,
+    say_votes,
+)
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.text import (
@@ -241,6 +248,7 @@ def _describe_task(task: TaskRun, audited: Audited, baseline: Plain | None, *, i
         "scorer": None if key is None else _name_scorer(task, key),
         "rule": found.rule if found.scorer == key else None,
         "num_trials": count_trials(task),
+        "votes": say_votes(task) if is_complete else None,
         "samples": task.counts["samples"],
         "headline": _describe_headline(
             task, describe_whole(task, "").chance or found.chance, baseline, is_complete=is_complete

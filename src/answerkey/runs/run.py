@@ -179,6 +179,9 @@ _CATEGORY = (
         lambda one: one["correct"] + one["partial"] <= one["n"],
     ),
 )
+_VOTES = dict.fromkeys(("samples", "agreeing", "tied", "no_vote"), "a count") | {
+    "self_consistency": "a number?"
+}
 _TALLY = {
     "counts": _COUNTS,
     "completion_statuses": {"*": "a count"},
@@ -196,7 +199,7 @@ _TALLY = {
     "fallback?": {
         "*": dict.fromkeys(("n", "right", "invalid", "asked", "named", "correct", "failed"), "a count")
     },
-    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS},
+    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS, "votes?": _VOTES},
     "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
 }
 _NUMBERS = {"metrics": [_METRIC], "tally": _check_tally}

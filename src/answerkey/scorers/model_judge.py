@@ -14,9 +14,9 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import polars as pl
 
@@ -100,6 +100,9 @@ class ModelJudge(Scorer):
     user_prompt: str
     system_prompt: str | None = None
     use_structured_outputs: bool = False
+    _model: Model | None = field(default=None, kw_only=True)
+    _key: str = field(default="", kw_only=True)
+    _learned: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     columns: ClassVar[Mapping[str, pl.DataType]]
     template_fields = ("system_prompt", "user_prompt")
@@ -162,18 +165,127 @@ class ModelJudge(Scorer):
         rows = zip(samples.rows(), completions.rows(), strict=True)
         return next((one for row in rows if (one := _try_prompt(template, *row)) is not None), None)
 
-    def bind(self, model: Model, *, key: str) -> ModelJudge:
+    def bind(self, model: Model, *, key: str) -> Self:
         """Return the scorer with its model; `key` is the scorer's own, under which its calls are kept."""
         needs: frozenset[str] = getattr(model, "needs", frozenset())
         if needs:
             message = f"model `{model.name}` answers multiple-choice questions and cannot judge"
             raise SpecError("E301", message, hint="name a live model in `model_key`")
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
-        return _BOUND[self.type](**own, model=model, key=key)
+        return replace(self, _model=model, _key=key)
 
-    def score(self, samples: Samples, completions: Completions) -> Scores:  # noqa: ARG002 - the signature of scorers
-        """Raise InternalError: without a model there is no judge."""
-        raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
+    @property
+    def model(self) -> Model:
+        """The model that it was bound to."""
+        if self._model is None:
+            raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
+        return self._model
+
+    def score(self, samples: Samples, completions: Completions) -> Scores:
+        """Return the verdicts; a reply that cannot be read is asked for once more, then the row is FAILED."""
+        judged: dict[int, Judged] = {}
+        prompts: dict[int, Prompt] = {}
+        templates, needs_completion = self.templates(), self.needs_completion
+        rows = zip(samples.rows(), completions.rows(), strict=True)
+        for position, (sample, completion) in enumerate(rows):
+            if needs_completion and completion.status is CompletionStatus.ERROR:
+                judged[position] = Judged(ScoreStatus.ERROR, CALL_FAILED)
+                continue
+            try:
+                context = build_context(sample, completion)
+                prompts[position] = [
+                    {"role": role, "content": templates[name].render(**context)}
+                    for role, name in (("system", "system_prompt"), ("user", "user_prompt"))
+                    if name in templates
+                ]
+            except RowError as problem:
+                judged[position] = Judged(ScoreStatus.FAILED, "TEMPLATE_FAILED", error=problem.message)
+            else:
+                asked = prompts[position][-1]
+                asked["content"] = f"{str(asked['content']).rstrip()}\n\n{self.form}"
+        trials, ids = completions.frame["trial"].to_list(), samples.ids.to_list()
+        judged |= self._judge(prompts, ids, trials)
+        repairs = {
+            position: build_repair(prompts[position], one.text, str(one.error), self.form)
+            for position, one in judged.items()
+            if one.reason == JUDGE_UNREADABLE
+        }
+        for position, second in self._judge(repairs, ids, trials).items():
+            judged[position] = replace(second, text=second.text or judged[position].text)
+        found = [judged[position] for position in range(len(samples))]
+        said = {
+            name: pl.Series([one.said.get(name) for one in found], dtype=dtype)
+            for name, dtype in self.columns.items()
+        }
+        values = {name: said.pop(name) for name in self.value_names or ()}
+        return build_scores(
+            pl.Series([one.status.value for one in found], dtype=pl.String),
+            pl.Series([one.reason for one in found], dtype=pl.String),
+            values,
+            metadata=said,
+            kept={
+                "judge_text": pl.Series([one.text for one in found], dtype=pl.String),
+                "judge_error": pl.Series([one.error for one in found], dtype=pl.String),
+            },
+        )
+
+    def close(self) -> None:
+        """Close the connections of the judge's own; the model it was given is its opener's to close."""
+        if "_shaped" in self.__dict__ and self._shaped is not None:
+            self._shaped.close()
+
+    def _judge(
+        self, prompts: Mapping[int, Prompt], ids: Sequence[str], trials: Sequence[int]
+    ) -> dict[int, Judged]:
+        """Return what the judge says to each prompt; each trial is asked for itself."""
+        judged: dict[int, Judged] = {}
+        for trial in sorted({trials[position] for position in prompts}):
+            asked = [position for position in prompts if trials[position] == trial]
+            questions = [Question(ids[position], prompts[position]) for position in asked]
+            for position, said in zip(asked, self._ask(questions, trial), strict=True):
+                judged[position] = self._read(said)
+        return judged
+
+    def _ask(self, questions: Sequence[Question], trial: int) -> list[Completion]:
+        """Return the replies; the first one shows whether the endpoint can be asked for a shape."""
+        shaped, takes_shapes = self._shaped, self._learned.get("takes shapes")
+        if shaped is None or takes_shapes is False:
+            return self._answer(self.model, questions, trial)
+        if takes_shapes:
+            return self._answer(shaped, questions, trial)
+        first = self._answer(shaped, questions[:1], trial)
+        is_refused = (first[0].error or "").startswith(_REFUSALS)
+        self._learned["takes shapes"] = not is_refused
+        if is_refused:
+            return self._answer(self.model, questions, trial)
+        return first + self._answer(shaped, questions[1:], trial)
+
+    def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
+        return [*call_model(model, questions, trial=trial, purpose=f"judge:{self._key}")]
+
+    @cached_property
+    def _shaped(self) -> LiveModel | None:
+        """The same model, asked for JSON of our shape; None where that is not wanted or not possible."""
+        from answerkey.models.model import LiveModel
+
+        if not self.use_structured_outputs or not isinstance(self.model, LiveModel):
+            return None
+        connection = self.model.connection.ask_for(self.schema)
+        return None if connection is self.model.connection else replace(self.model, connection=connection)
+
+    def _read(self, said: Completion) -> Judged:
+        if said.status is CompletionStatus.ERROR:
+            return Judged(ScoreStatus.ERROR, JUDGE_CALL_FAILED, error=said.error)
+        if said.text is None:
+            why = "the judge refused" if said.status is CompletionStatus.REFUSED else "the reply has no text"
+            return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, error=why)
+        # A live model's thoughts are apart already, unless `thinking: keep` is set.
+        _, text = split_thoughts(said.text) or ("", said.text)
+        try:
+            found = self.read_reply(text)
+        except UnreadableVerdict as problem:
+            cut = " (the reply was cut off by the token limit)" if said.finish_reason == "length" else ""
+            return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, text=said.text, error=f"{problem}{cut}")
+        return Judged(ScoreStatus.SCORED, said=found, text=said.text)
 
 
 @dataclass(frozen=True)
@@ -358,142 +470,6 @@ class Judged:
     said: Mapping[str, object] = field(default_factory=dict)
     text: str | None = None
     error: str | None = None
-
-
-@dataclass(frozen=True)
-class BoundJudge(ModelJudge):
-    """A judge with its model, ready to score."""
-
-    model: Model = field(kw_only=True)
-    key: str = field(kw_only=True)
-    _learned: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def score(self, samples: Samples, completions: Completions) -> Scores:
-        """Return the verdicts; a reply that cannot be read is asked for once more, then the row is FAILED."""
-        judged: dict[int, Judged] = {}
-        prompts: dict[int, Prompt] = {}
-        templates, needs_completion = self.templates(), self.needs_completion
-        rows = zip(samples.rows(), completions.rows(), strict=True)
-        for position, (sample, completion) in enumerate(rows):
-            if needs_completion and completion.status is CompletionStatus.ERROR:
-                judged[position] = Judged(ScoreStatus.ERROR, CALL_FAILED)
-                continue
-            try:
-                context = build_context(sample, completion)
-                prompts[position] = [
-                    {"role": role, "content": templates[name].render(**context)}
-                    for role, name in (("system", "system_prompt"), ("user", "user_prompt"))
-                    if name in templates
-                ]
-            except RowError as problem:
-                judged[position] = Judged(ScoreStatus.FAILED, "TEMPLATE_FAILED", error=problem.message)
-            else:
-                asked = prompts[position][-1]
-                asked["content"] = f"{str(asked['content']).rstrip()}\n\n{self.form}"
-        trials, ids = completions.frame["trial"].to_list(), samples.ids.to_list()
-        judged |= self._judge(prompts, ids, trials)
-        repairs = {
-            position: build_repair(prompts[position], one.text, str(one.error), self.form)
-            for position, one in judged.items()
-            if one.reason == JUDGE_UNREADABLE
-        }
-        for position, second in self._judge(repairs, ids, trials).items():
-            judged[position] = replace(second, text=second.text or judged[position].text)
-        found = [judged[position] for position in range(len(samples))]
-        said = {
-            name: pl.Series([one.said.get(name) for one in found], dtype=dtype)
-            for name, dtype in self.columns.items()
-        }
-        values = {name: said.pop(name) for name in self.value_names or ()}
-        return build_scores(
-            pl.Series([one.status.value for one in found], dtype=pl.String),
-            pl.Series([one.reason for one in found], dtype=pl.String),
-            values,
-            metadata=said,
-            kept={
-                "judge_text": pl.Series([one.text for one in found], dtype=pl.String),
-                "judge_error": pl.Series([one.error for one in found], dtype=pl.String),
-            },
-        )
-
-    def close(self) -> None:
-        """Close the connections of the judge's own; the model it was given is its opener's to close."""
-        if "_shaped" in self.__dict__ and self._shaped is not None:
-            self._shaped.close()
-
-    def _judge(
-        self, prompts: Mapping[int, Prompt], ids: Sequence[str], trials: Sequence[int]
-    ) -> dict[int, Judged]:
-        """Return what the judge says to each prompt; each trial is asked for itself."""
-        judged: dict[int, Judged] = {}
-        for trial in sorted({trials[position] for position in prompts}):
-            asked = [position for position in prompts if trials[position] == trial]
-            questions = [Question(ids[position], prompts[position]) for position in asked]
-            for position, said in zip(asked, self._ask(questions, trial), strict=True):
-                judged[position] = self._read(said)
-        return judged
-
-    def _ask(self, questions: Sequence[Question], trial: int) -> list[Completion]:
-        """Return the replies; the first one shows whether the endpoint can be asked for a shape."""
-        shaped, takes_shapes = self._shaped, self._learned.get("takes shapes")
-        if shaped is None or takes_shapes is False:
-            return self._answer(self.model, questions, trial)
-        if takes_shapes:
-            return self._answer(shaped, questions, trial)
-        first = self._answer(shaped, questions[:1], trial)
-        is_refused = (first[0].error or "").startswith(_REFUSALS)
-        self._learned["takes shapes"] = not is_refused
-        if is_refused:
-            return self._answer(self.model, questions, trial)
-        return first + self._answer(shaped, questions[1:], trial)
-
-    def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
-        return [*call_model(model, questions, trial=trial, purpose=f"judge:{self.key}")]
-
-    @cached_property
-    def _shaped(self) -> LiveModel | None:
-        """The same model, asked for JSON of our shape; None where that is not wanted or not possible."""
-        from answerkey.models.model import LiveModel
-
-        if not self.use_structured_outputs or not isinstance(self.model, LiveModel):
-            return None
-        connection = self.model.connection.ask_for(self.schema)
-        return None if connection is self.model.connection else replace(self.model, connection=connection)
-
-    def _read(self, said: Completion) -> Judged:
-        if said.status is CompletionStatus.ERROR:
-            return Judged(ScoreStatus.ERROR, JUDGE_CALL_FAILED, error=said.error)
-        if said.text is None:
-            why = "the judge refused" if said.status is CompletionStatus.REFUSED else "the reply has no text"
-            return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, error=why)
-        # A live model's thoughts are apart already, unless `thinking: keep` is set.
-        _, text = split_thoughts(said.text) or ("", said.text)
-        try:
-            found = self.read_reply(text)
-        except UnreadableVerdict as problem:
-            cut = " (the reply was cut off by the token limit)" if said.finish_reason == "length" else ""
-            return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, text=said.text, error=f"{problem}{cut}")
-        return Judged(ScoreStatus.SCORED, said=found, text=said.text)
-
-
-@dataclass(frozen=True)
-class _BoundScorer(BoundJudge, ModelAsAJudge):
-    pass
-
-
-@dataclass(frozen=True)
-class _BoundClassifier(BoundJudge, ModelClassifier):
-    pass
-
-
-@dataclass(frozen=True)
-class _BoundLabeler(BoundJudge, ModelLabeler):
-    pass
-
-
-_BOUND: dict[str, type[BoundJudge]] = {
-    one.type: one for one in (_BoundScorer, _BoundClassifier, _BoundLabeler)
-}
 
 
 # What a judge is asked: the user's prompts on a sample and its completion, and the form of the answer.

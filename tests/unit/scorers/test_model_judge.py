@@ -390,7 +390,9 @@ def test_page_lists_fields_and_outputs() -> None:
     page = (REFERENCE / "scorer-model_as_a_judge_scorer.md").read_text(encoding="utf-8")
     sections = {part.partition("\n")[0]: part for part in page.split("\n## ")}
     rows = {name: re.findall(r"^\| `(\w+)` \|", part, flags=re.MULTILINE) for name, part in sections.items()}
-    assert rows["Fields"] == [one.name for one in dataclasses.fields(ModelAsAJudge)]
+    assert rows["Fields"] == [
+        one.name for one in dataclasses.fields(ModelAsAJudge) if not one.name.startswith("_")
+    ]
     assert rows["Outputs"] == [*ModelAsAJudge.value_names, *ModelAsAJudge.metadata_names]
     reasons = ["TEMPLATE_FAILED", "JUDGE_UNREADABLE", "JUDGE_CALL_FAILED", "CALL_FAILED"]
     assert rows["Samples without a score"] == reasons

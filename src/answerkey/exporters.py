@@ -11,18 +11,33 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, Unpack
 
 import polars as pl
 
-from answerkey.errors import RunError, SpecError, listing, suggest
+from answerkey.datasets.rows import iterate_blocks
+from answerkey.engines import open_engine
+from answerkey.errors import RunError, SpecError, listing, raise_all, suggest
 from answerkey.evaluate.pairs import AnyRun
+from answerkey.evaluate.prepare import (
+    SHARD_ROWS,
+    Prepared,
+    RunOptions,
+    prepare_specification,
+    read_options,
+    stay_silent,
+)
 from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
+from answerkey.evaluate.runner import TaskSource, check_tasks
+from answerkey.models.responses import read_text
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts, load_run, write_frames, write_output
+from answerkey.solvers import SingleTurnSolver, Solver
+from answerkey.spec import load_plan
+from answerkey.templates import RowError
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, Completion, Score, Scores, ScoreStatus
 
@@ -55,32 +70,97 @@ def export(
     if to not in FORMS:
         hint = suggest(to, FORMS) or f"forms that there are: {listing(FORMS)}"
         raise SpecError("E119", f"`--to {to}`: there is no such form", hint=hint)
-    run, form, file = load_run(run), to, None if path is None else str(path)
+    run = load_run(run)
     opened = reopen(run, task)
-    writers: dict[str, Callable[[Reopened, TextIO], int]] = {
-        "jsonl": lambda opened, out: sum(1 for row in read_rows(opened) if out.write(to_json(row) + "\n")),
-        CSV: partial(write_csv, is_raw=is_raw),
-        "every_eval_ever": partial(write_every_eval_ever, run),
+    frames = map(flatten, opened.iterate())
+    writers: dict[str, Callable[[TextIO], int]] = {
+        "jsonl": partial(_write_lines, read_rows(opened)),
+        CSV: partial(write_csv, frames, is_raw=is_raw),
+        "every_eval_ever": partial(write_every_eval_ever, run, opened),
     }
-    rows = len(opened)
+    if path is None:
+        rows = writers[to](stream or sys.stdout)
+    else:
+        rows = _write_file(str(path), writers.get(to), frames, len(opened))
+    return Exported(rows, len(opened) - rows)
+
+
+def _write_lines(rows: Iterable[Mapping[str, Any]], out: TextIO) -> int:
+    return sum(1 for row in rows if out.write(to_json(row) + "\n"))
+
+
+def _write_file(
+    file: str, write: Callable[[TextIO], int] | None, frames: Iterable[pl.DataFrame], rows: int
+) -> int:
+    """Write a file, the whole of it or nothing, and return how many rows; as Parquet without a writer."""
 
     def write_text(path: Path) -> None:
         nonlocal rows
         with path.open("w", encoding="utf-8", newline="") as out:
-            rows = writers[form](opened, out)
+            rows = write(out) if write else 0
 
-    if file is None:
-        rows = writers[form](opened, stream or sys.stdout)
-        return Exported(rows, len(opened) - rows)
     try:
-        if form == PARQUET:
-            write_frames(Path(file), map(flatten, opened.iterate()))
+        if write is None:
+            write_frames(Path(file), frames)
         else:
             write_output(Path(file), write_text)
     except OSError as error:
         reason = error.strerror or error
         raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error
-    return Exported(rows, len(opened) - rows)
+    return rows
+
+
+def export_prompts(
+    path: TaskSource, out: str | Path, *, task: str | None = None, **options: Unpack[RunOptions]
+) -> int:
+    """Write the prompts of a task, one row for each sample and trial; return how many. No model is called.
+
+    The ending of the file decides between JSONL, CSV and Parquet. Columns: what recorded completions are
+    joined by (`sample_id`; `base_sample_id`, `option_order` and `trial` where there are several), `messages`,
+    and `prompt`, the text of them that `api: completions` sends. Some rows are in memory at a time.
+    """
+    form, chosen = Path(out).suffix[1:], read_options("export_prompts", options)
+    if form not in FORMS[:3]:
+        hint = "name a file that ends in .parquet, .jsonl or .csv"
+        raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
+    loaded = load_plan(path, chosen)
+    raise_all(loaded.errors)
+    every = {one.key: one for one in loaded.value.specifications} if loaded.value else {}
+    found = [one for key, one in every.items() if task in {None, key}]
+    solver = found[0].task.solver if len(found) == 1 else None
+    if not isinstance(solver, SingleTurnSolver):
+        message = f"`{task or path}` is not one task with a `{SingleTurnSolver.type}`"
+        raise SpecError("E119", message, hint=f"name one with `--task`: {listing(every)}")
+    bare = replace(found[0], model=None, judges={})
+    prepared, errors = prepare_specification(bare, chosen, needs_model=False)
+    raise_all(errors)
+    (checked,), _ = check_tasks([prepared] if prepared else [], chosen, open_engine(), stay_silent)
+    frames = _read_prompts(checked, solver)
+    writers: dict[str, Callable[[TextIO], int]] = {
+        "jsonl": partial(_write_lines, (row for frame in frames for row in frame.iter_rows(named=True))),
+        CSV: partial(write_csv, frames, is_raw=True),
+    }
+    return _write_file(str(out), writers.get(form), frames, checked.num_calls)
+
+
+def _read_prompts(prepared: Prepared, solver: Solver) -> Iterator[pl.DataFrame]:
+    size = prepared.task.num_trials
+    for _, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=SHARD_ROWS):
+        built = solver.build_prompts(samples, prepared.examples)
+        prompts = [
+            [{"role": str(one["role"]), "content": read_text(one)} for one in prompt]
+            for prompt in built
+            if not isinstance(prompt, RowError)  # which the check has found
+        ]
+        texts = ["\n\n".join(one["content"] for one in prompt) for prompt in prompts]
+        frame = pl.DataFrame({"sample_id": samples.ids, "messages": prompts, "prompt": texts})
+        if samples.orders is not None:
+            told = samples.orders.select("base_sample_id", pl.col("order").alias("option_order"))
+            frame = frame.hstack(told)
+        if size > 1:
+            frame = frame.select(pl.all().repeat_by(size)).explode(pl.all())
+            frame = frame.with_columns(trial=pl.int_range(pl.len()) % size)
+        yield frame
 
 
 def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
@@ -185,12 +265,14 @@ def _flatten_plainly(part: Excerpt) -> pl.DataFrame:
     return pl.DataFrame([series.rename(name) for name, series in (columns | ours).items()])
 
 
-def write_csv(opened: Reopened, out: TextIO, *, is_raw: bool = False) -> int:
+def write_csv(frames: Iterable[pl.DataFrame], out: TextIO, *, is_raw: bool = False) -> int:
     """Write CSV with a heading and return how many rows; an empty text is quoted, a null is an empty cell.
 
     No text is one that a spreadsheet would compute, unless it `is_raw`.
     """
-    for number, table in enumerate(map(flatten, opened.iterate())):
+    rows = 0
+    for number, table in enumerate(frames):
+        rows += table.height
         cells = []
         for series in table.iter_columns():
             if series.dtype.is_nested():
@@ -204,7 +286,7 @@ def write_csv(opened: Reopened, out: TextIO, *, is_raw: bool = False) -> int:
             heading = [(names if is_raw else guard_column(names)).to_list()]
             out.write(pl.DataFrame(heading, orient="row").write_csv(None, include_header=False))
         out.write(shown.write_csv(None, include_header=False))
-    return len(opened)
+    return rows
 
 
 # ── text in CSV that no spreadsheet takes for a formula ─────────────────────────────────────────────────────

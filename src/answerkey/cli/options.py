@@ -308,9 +308,23 @@ ALLOW_HOST = option(
 )
 COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
 
+DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
+ROW_OPTIONS = (
+    COLUMN,
+    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
+    option(
+        "--subsampling",
+        "HOW",
+        "head or random: which N samples to use.",
+        type=click.Choice(["head", "random"]),
+    ),
+    option("--seed", "N", "Seed of random subsampling.", type=int),
+    ENV,
+    OUTSIDE,
+)
 TASK_OPTIONS = (
     CONFIG,
-    option("--dataset", "FILE", "Dataset to use in place of the one in FILE."),
+    DATASET,
     option("--completions", "FILE", "Score the completions recorded in this file."),
     option(
         "--completion-column",
@@ -325,17 +339,7 @@ TASK_OPTIONS = (
         default=None,
         help="Take thinking blocks such as `<think>…</think>` out of recorded completions.",
     ),
-    COLUMN,
-    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
-    option(
-        "--subsampling",
-        "HOW",
-        "head or random: which N samples to use.",
-        type=click.Choice(["head", "random"]),
-    ),
-    option("--seed", "N", "Seed of random subsampling.", type=int),
-    ENV,
-    OUTSIDE,
+    *ROW_OPTIONS,
     ALLOW_HOST,
 )
 CALL_OPTIONS = (

@@ -14,11 +14,14 @@ import click
 from answerkey.cli.console import Console
 from answerkey.cli.options import (
     CALL_OPTIONS,
+    CONFIG,
+    DATASET,
     LIVE_OPTIONS,
     POLICY_OPTIONS,
     REPORT_OPTIONS,
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
+    ROW_OPTIONS,
     RUN_OPTIONS,
     SAVE,
     TASK_OPTIONS,
@@ -279,6 +282,33 @@ def score_command(
                     raise SpecError("E119", message, hint=hint)
         each = _vary((), completion_columns)
         return finish(console, _run_each(console, file, each, out=out, options=options), write=write)
+
+
+@click.command(
+    "export-prompts",
+    epilog="""\b
+Examples:
+  answerkey export-prompts my-project -o prompts.parquet
+  answerkey export-prompts task.yaml --dataset questions.jsonl -o prompts.jsonl""",
+)
+@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@option("-o", "FILE", "File to write; its ending decides: .parquet, .jsonl or .csv.", "--out", required=True)
+@option("--task", "KEY", "Task, if FILE has several.")
+@add_options(CONFIG, DATASET, *ROW_OPTIONS)
+@with_console
+def export_prompts_command(console: Console, file: str, *, out: str, task: str | None, **options: Any) -> int:
+    """Write the prompts of a task with `sample_id`, for an engine that generates offline; call no model.
+
+    Score what it writes (`sample_id`, `trial` if there is one, `completion`) with `answerkey score`.
+    """
+    from answerkey.exporters import export_prompts
+
+    open_data_file(console, file, options, (), ())
+    rows = export_prompts(file, out, task=task, **options)
+    if console.as_json:
+        console.print_json({"export_prompts": {"file": out, "rows": rows}})
+    console.say_text(f"{rows} prompts written to {out}")
+    return 0
 
 
 @click.command(

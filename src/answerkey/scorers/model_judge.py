@@ -74,7 +74,7 @@ _FORM = """Answer with one JSON object and nothing else:
 "confidence": <how sure you are, a number from 0 to 1>}}"""
 
 #: How a judge is asked for a label; what is said of one may be taken away from both of its ends.
-_LABELS = "Answer with one of these labels and nothing else: {labels}"
+_LABELS = "Answer with one of these labels and nothing else: "
 _ANY_LABEL = "Answer with the label and nothing else."
 _QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\u2039\u203a\u00ab\u00bb"
 _BLANKS_AND_QUOTES = WHITE_SPACE + _QUOTES
@@ -215,6 +215,7 @@ class ModelJudge(Scorer):
         said = {
             name: pl.Series([one.said.get(name) for one in found], dtype=dtype)
             for name, dtype in self.columns.items()
+            if name in {*(self.value_names or ()), *(self.metadata_names or ())}
         }
         values = {name: said.pop(name) for name in self.value_names or ()}
         return build_scores(
@@ -341,53 +342,50 @@ class ModelAsAJudge(ModelJudge):
 
 @dataclass(frozen=True)
 class _LabelJudge(ModelJudge):
-    """Asks for a label; with no `labels`, any will do."""
+    """Asks for one of the labels of `label_fields`; for any where these are empty."""
+
+    label_fields: ClassVar[tuple[str, ...]]
+    columns: ClassVar[Mapping[str, pl.DataType]] = {"is_correct": pl.Float64(), "label": pl.String()}
 
     @property
-    @abstractmethod
-    def labels(self) -> tuple[str, ...]:
+    def labels(self) -> list[str]:
         """The labels that there are."""
+        return [label for name in self.label_fields for label in getattr(self, name)]
 
     @property
     def schema(self) -> Mapping[str, object]:
         """One label of those that there are."""
-        label = {"type": "string"} | ({"enum": list(self.labels)} if self.labels else {})
-        return {
-            "type": "object",
-            "properties": {"label": label},
-            "required": ["label"],
-            "additionalProperties": False,
-        }
+        label = {"type": "string"} | ({"enum": self.labels} if self.labels else {})
+        return dict(SCHEMA) | {"properties": {"label": label}, "required": ["label"]}
 
     @property
     def form(self) -> str:
         """The labels that there are."""
         listed = ", ".join(json.dumps(one, ensure_ascii=False) for one in self.labels)
-        return _LABELS.format(labels=listed) if listed else _ANY_LABEL
+        return f"{_LABELS}{listed}" if listed else _ANY_LABEL
+
+    def check_fields(self) -> list[tuple[str, SpecError]]:
+        """Return labels that are given twice, and what tells right from wrong and has none."""
+        given = [(name, getattr(self, name)) for name in self.label_fields]
+        wrong = {name: f"`{name}` is empty" for name, labels in given if self.main_value and not labels}
+        every = [(name, label) for name, labels in given for label in labels]
+        seen: set[str] = set()
+        for name, label in every:
+            if label in seen:
+                wrong[name] = f"the label {label!r} is given twice"
+            seen.add(label)
+        hint = "list what the judge may answer, each label once: `[correct]`, `[incorrect]`"
+        return [(name, SpecError("E108", message, hint=hint)) for name, message in wrong.items()]
 
     def read_reply(self, text: str) -> dict[str, object]:
-        """Return the label; JSON of our shape is taken off where it may have been asked for."""
+        """Return the label, and whether it is one for right; JSON that was asked for is taken off."""
         if self.use_structured_outputs:
             with suppress(ValueError, RecursionError):
                 match json.loads(text):
                     case {"label": str(text)}:
                         pass
-        return {"label": read_label(text, self.labels)}
-
-    def _check_labels(self, **given: tuple[str, ...]) -> list[tuple[str, SpecError]]:
-        errors: list[tuple[str, SpecError]] = []
-        seen: set[str] = set()
-        for name, labels in given.items():
-            for label in labels:
-                if label in seen:
-                    message = f"the label {label!r} is given twice"
-                    errors.append((name, SpecError("E108", message, hint="each label stands in one place")))
-                elif label != label.strip() or not label.strip(_BLANKS_AND_QUOTES):
-                    message = f"no reply can be the label {label!r}"
-                    hint = "white space and quotes around a reply are taken away: write the bare word"
-                    errors.append((name, SpecError("E108", message, hint=hint)))
-                seen.add(label)
-        return errors
+        label = read_label(text, self.labels)
+        return {"label": label, "is_correct": float(label in getattr(self, "correct_labels", ()))}
 
 
 @dataclass(frozen=True)
@@ -400,30 +398,12 @@ class ModelClassifier(_LabelJudge):
 
     type = "model_as_a_judge_classifier"
     title = "Model Classifier"
-    columns: ClassVar[Mapping[str, pl.DataType]] = {"is_correct": pl.Float64(), "label": pl.String()}
+    label_fields = ("correct_labels", "incorrect_labels")
     value_names = ("is_correct",)
     metadata_names = ("label", "judge_text", "judge_error")
     text_names = metadata_names
     main_value = "is_correct"
     default_metric_name = "Accuracy"
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Those for right, then those for wrong."""
-        return (*self.correct_labels, *self.incorrect_labels)
-
-    def check_fields(self) -> list[tuple[str, SpecError]]:
-        """Return what is wrong with the labels; there must be some for right and some for wrong."""
-        given = {"correct_labels": self.correct_labels, "incorrect_labels": self.incorrect_labels}
-        hint = "list what the judge may answer, such as `[correct]` and `[incorrect]`"
-        empty = [name for name, labels in given.items() if not labels]
-        errors = [(name, SpecError("E108", f"`{name}` is empty", hint=hint)) for name in empty]
-        return errors + self._check_labels(**given)
-
-    def read_reply(self, text: str) -> dict[str, object]:
-        """Return the label, and whether it is one for right."""
-        said = super().read_reply(text)
-        return said | {"is_correct": float(said["label"] in self.correct_labels)}
 
 
 @dataclass(frozen=True)
@@ -435,22 +415,13 @@ class ModelLabeler(_LabelJudge):
 
     type = "labeler_via_model"
     title = "Model Labeler"
-    columns: ClassVar[Mapping[str, pl.DataType]] = {"label": pl.String()}
+    label_fields = ("valid_labels",)
     value_names = ("label",)
     metadata_names = ("judge_text", "judge_error")
     text_names = ("label", "judge_text", "judge_error")
     main_value = None
     default_metric_name = None
     default_metrics = ({"type": "frequency", "field": "label"},)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Those of the file; any where it has none."""
-        return self.valid_labels
-
-    def check_fields(self) -> list[tuple[str, SpecError]]:
-        """Return what is wrong with the labels."""
-        return self._check_labels(valid_labels=self.valid_labels)
 
 
 def _try_prompt(template: Template, sample: Sample, completion: Completion) -> RowError | None:

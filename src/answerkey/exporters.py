@@ -12,32 +12,19 @@ import json
 import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, Unpack
 
 import polars as pl
 
-from answerkey.datasets.rows import iterate_blocks
-from answerkey.engines import open_engine
-from answerkey.errors import RunError, SpecError, listing, raise_all, suggest
+from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import AnyRun
-from answerkey.evaluate.prepare import (
-    SHARD_ROWS,
-    Prepared,
-    RunOptions,
-    prepare_specification,
-    read_options,
-    stay_silent,
-)
+from answerkey.evaluate.prepare import RunOptions
 from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
-from answerkey.evaluate.runner import TaskSource, check_tasks
-from answerkey.models.responses import read_text
+from answerkey.evaluate.runner import TaskSource, build_prompts
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts, load_run, write_frames, write_output
-from answerkey.solvers import SingleTurnSolver, Solver
-from answerkey.spec import load_plan
-from answerkey.templates import RowError
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, Completion, Score, Scores, ScoreStatus
 
@@ -115,52 +102,16 @@ def export_prompts(
 ) -> int:
     """Write the prompts of a task, one row for each sample and trial; return how many. No model is called.
 
-    The ending of the file decides between JSONL, CSV and Parquet. Columns: what recorded completions are
-    joined by (`sample_id`; `base_sample_id`, `option_order` and `trial` where there are several), `messages`,
-    and `prompt`, the text of them that `api: completions` sends. Some rows are in memory at a time.
+    The ending of the file decides between JSONL, CSV and Parquet. Some rows are in memory at a time.
     """
-    form, chosen = Path(out).suffix[1:], read_options("export_prompts", options)
+    form = Path(out).suffix[1:]
     if form not in FORMS[:3]:
         hint = "name a file that ends in .parquet, .jsonl or .csv"
         raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
-    loaded = load_plan(path, chosen)
-    raise_all(loaded.errors)
-    every = {one.key: one for one in loaded.value.specifications} if loaded.value else {}
-    found = [one for key, one in every.items() if task in {None, key}]
-    solver = found[0].task.solver if len(found) == 1 else None
-    if not isinstance(solver, SingleTurnSolver):
-        message = f"`{task or path}` is not one task with a `{SingleTurnSolver.type}`"
-        raise SpecError("E119", message, hint=f"name one with `--task`: {listing(every)}")
-    bare = replace(found[0], model=None, judges={})
-    prepared, errors = prepare_specification(bare, chosen, needs_model=False)
-    raise_all(errors)
-    (checked,), _ = check_tasks([prepared] if prepared else [], chosen, open_engine(), stay_silent)
-    frames = _read_prompts(checked, solver)
-    writers: dict[str, Callable[[TextIO], int]] = {
-        "jsonl": partial(_write_lines, (row for frame in frames for row in frame.iter_rows(named=True))),
-        CSV: partial(write_csv, frames, is_raw=True),
-    }
-    return _write_file(str(out), writers.get(form), frames, checked.num_calls)
-
-
-def _read_prompts(prepared: Prepared, solver: Solver) -> Iterator[pl.DataFrame]:
-    size = prepared.task.num_trials
-    for _, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=SHARD_ROWS):
-        built = solver.build_prompts(samples, prepared.examples)
-        prompts = [
-            [{"role": str(one["role"]), "content": read_text(one)} for one in prompt]
-            for prompt in built
-            if not isinstance(prompt, RowError)  # which the check has found
-        ]
-        texts = ["\n\n".join(one["content"] for one in prompt) for prompt in prompts]
-        frame = pl.DataFrame({"sample_id": samples.ids, "messages": prompts, "prompt": texts})
-        if samples.orders is not None:
-            told = samples.orders.select("base_sample_id", pl.col("order").alias("option_order"))
-            frame = frame.hstack(told)
-        if size > 1:
-            frame = frame.select(pl.all().repeat_by(size)).explode(pl.all())
-            frame = frame.with_columns(trial=pl.int_range(pl.len()) % size)
-        yield frame
+    count, frames = build_prompts(path, task, **options)
+    rows = (row for frame in frames for row in frame.iter_rows(named=True))
+    write = partial(write_csv, frames, is_raw=True) if form == CSV else partial(_write_lines, rows)
+    return _write_file(str(out), None if form == PARQUET else write, frames, count)
 
 
 def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:

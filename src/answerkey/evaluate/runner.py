@@ -11,8 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import polars as pl
 
 from answerkey._version import __version__
 from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
@@ -31,6 +34,7 @@ from answerkey.errors import (
     SpecError,
     distinct,
     is_url,
+    listing,
     raise_all,
 )
 from answerkey.evaluate.checks import PlannedTemplate, plan_templates
@@ -53,10 +57,11 @@ from answerkey.evaluate.prepare import (
 )
 from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
+from answerkey.models.responses import read_text
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
-from answerkey.solvers import ChoiceRankingSolver
+from answerkey.solvers import ChoiceRankingSolver, SingleTurnSolver
 from answerkey.spec import (
     DatasetSpec,
     Plan,
@@ -71,7 +76,7 @@ from answerkey.spec import (
     sort_errors,
 )
 from answerkey.templates import RowError
-from answerkey.types import Notice
+from answerkey.types import Notice, Samples
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener, Session
@@ -624,6 +629,7 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
 #: A rule of thumb for English text; the exact number is the provider's to say.
 CHARACTERS_PER_TOKEN = 4
 Messages = Sequence[Mapping[str, object]]
+_MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 
 
 @dataclass(frozen=True)
@@ -679,7 +685,8 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0
     seen: set[str] = set()
-    for prompts in _build_prompts(prepared) if model is not None else ():
+    for _, found in _build_prompts(prepared) if model is not None else ():
+        prompts = [one for each in found for one in each]
         first = first or next(iter(prompts), None)
         sizes = [sum(len(str(message.get("content"))) for message in prompt) for prompt in prompts]
         for trials in (prepared.repeat(number).trials for number in range(num_runs)):
@@ -739,8 +746,8 @@ def _count_unread(prepared: Prepared) -> int:
     return found
 
 
-def _build_prompts(prepared: Prepared) -> Iterator[list[Messages]]:
-    """Yield the prompts, many rows at a time; rows that the dataset has wrong are left out."""
+def _build_prompts(prepared: Prepared) -> Iterator[tuple[Samples, list[list[Messages]]]]:
+    """Yield many rows at a time, each with its prompts; a row that the dataset has wrong has none."""
     solver, wrong = prepared.task.solver, set(prepared.failed)
     if solver is None:
         return
@@ -750,4 +757,43 @@ def _build_prompts(prepared: Prepared) -> Iterator[list[Messages]]:
         else:
             built = solver.build_prompts(samples, prepared.examples)
             found = [[] if isinstance(one, RowError) else [one] for one in built]
-        yield [one for row, each in enumerate(found) if offset + row not in wrong for one in each]
+        yield samples, [[] if offset + row in wrong else each for row, each in enumerate(found)]
+
+
+def build_prompts(
+    path: TaskSource, key: str | None = None, **options: Unpack[RunOptions]
+) -> tuple[int, Iterator[pl.DataFrame]]:
+    """Return the prompts of one task, and how many; all rows are checked, and no model is called.
+
+    A row for each sample and trial, with what recorded completions are joined by: `sample_id`; where there
+    are several, `base_sample_id` and `option_order`, and `trial`. Then `messages`, and `prompt`, the text of
+    them that `api: completions` sends.
+    """
+    chosen = read_options("build_prompts", options)
+    loaded = load_plan(path, chosen)
+    raise_all(loaded.errors)
+    every = {one.key: one for one in loaded.value.specifications} if loaded.value else {}
+    named = [one for one in every.values() if key in {None, one.key}]
+    if len(named) != 1 or not isinstance(named[0].task.solver, SingleTurnSolver):
+        message = f"`{key or path}` is not one task with a `{SingleTurnSolver.type}`"
+        raise SpecError("E119", message, hint=f"name one with `--task`: {listing(every)}")
+    bare = replace(named[0], model=None, judges={})
+    found, errors = prepare_specification(bare, chosen, needs_model=False)
+    raise_all(errors)
+    (prepared,), _ = check_tasks([found] if found else [], chosen, open_engine(), stay_silent)
+
+    def build_frame(samples: Samples, prompts: Sequence[Sequence[Messages]]) -> pl.DataFrame:
+        size = prepared.task.num_trials
+        said = [[{"role": str(one["role"]), "content": read_text(one)} for one in own] for (own,) in prompts]
+        texts = ["\n\n".join(one["content"] for one in own) for own in said]
+        orders: Mapping[str, pl.Series] = {}
+        if (told := samples.orders) is not None:
+            orders = {"base_sample_id": told["base_sample_id"], "option_order": told["order"]}
+        messages = pl.Series(said, dtype=_MESSAGES)
+        rows = pl.DataFrame({"sample_id": samples.ids, **orders, "messages": messages, "prompt": texts})
+        if size > 1:
+            rows = rows.select(pl.all().repeat_by(size)).explode(pl.all())
+            rows = rows.with_columns(trial=pl.int_range(pl.len()) % size)
+        return rows
+
+    return prepared.num_calls, starmap(build_frame, _build_prompts(prepared))

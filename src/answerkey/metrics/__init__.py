@@ -16,9 +16,7 @@ from answerkey.metrics.task_counts import (
     merge_counts,
 )
 from answerkey.metrics.trials import (
-    DRAWING,
     UNBIASED,
-    VOTES,
     WITH_K,
     Aggregator,
     AggregatorName,
@@ -31,12 +29,10 @@ from answerkey.metrics.trials import (
 from answerkey.types import Registry
 
 __all__ = [
-    "DRAWING",
     "METRICS",
     "MODEL_CALL_FAILED",
     "STOPPED_EARLY",
     "UNBIASED",
-    "VOTES",
     "WITH_K",
     "Aggregator",
     "AggregatorName",

@@ -274,10 +274,8 @@ def count_votes(scores: Scores, num_trials: int) -> dict[str, int]:
     """
     if (name := find_vote(scores)) is None:
         return {}
-    votes = read_column(scores, name).cast(pl.String).alias("vote")
-    rows = pl.DataFrame([votes]).with_columns(
-        sample=pl.int_range(pl.len()) // num_trials, is_counted=scores.counted()
-    )
+    sample, votes = pl.int_range(pl.len()) // num_trials, read_column(scores, name).cast(pl.String)
+    rows = pl.DataFrame({"vote": votes, "is_counted": scores.counted()}).with_columns(sample=sample)
     kept = rows.filter(pl.col("is_counted").all().over("sample"))
     cast = kept.drop_nulls("vote").group_by("sample", "vote").len("count")
     most = cast.group_by("sample").agg(

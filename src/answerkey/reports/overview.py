@@ -25,14 +25,7 @@ from answerkey.metrics import wilson
 from answerkey.metrics.base import ValueCounts
 from answerkey.metrics.classification import Calibration, correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.explain import count_trials
-from answerkey.reports.view import (
-    count_rows,
-    find_cause,
-    label_metric,
-    measure_seconds,
-    name_scorer,
-    say_votes,
-)
+from answerkey.reports.view import count_rows, find_cause, label_metric, measure_seconds, name_scorer
 from answerkey.run_audit.audit import audit
 from answerkey.run_audit.findings import TaskAudit, find_format, find_run_findings
 from answerkey.run_audit.text import (
@@ -41,6 +34,7 @@ from answerkey.run_audit.text import (
     list_readings,
     say_fallbacks,
     say_unfit,
+    say_votes,
 )
 from answerkey.runs import Run, Table, TaskRun, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities

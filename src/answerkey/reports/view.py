@@ -29,7 +29,6 @@ from answerkey.text import (
     describe_metric,
     format_count,
     format_interval,
-    format_percent,
     format_value,
     is_share,
     lay_out,
@@ -308,18 +307,6 @@ def count_rows(task: TaskRun) -> Mapping[str, int]:
     rows = task.totals.get("orders") or task.totals.get("trials")
     found: Mapping[str, int] = rows["counts"] if rows else task.counts
     return found
-
-
-def say_votes(task: TaskRun) -> str | None:
-    """Return how far the trials of a sample agree; None where nobody knows."""
-    trials: Mapping[str, Any] = task.totals.get("trials") or {}
-    votes: Mapping[str, Any] = trials.get("votes") or {}
-    if (share := votes.get("self_consistency")) is None:
-        return None
-    of = f"{votes['agreeing']} of {votes['samples'] * trials['num_trials']} trials agree with the majority"
-    silent = f", {votes['no_vote']} without any vote" if votes["no_vote"] else ""
-    tied = f"{votes['tied']} of {format_count(votes['samples'], 'sample')} tied"
-    return f"{format_percent(share)} ({of}; {tied}{silent})"
 
 
 def measure_seconds(run: Run) -> float | None:

@@ -179,9 +179,6 @@ _CATEGORY = (
         lambda one: one["correct"] + one["partial"] <= one["n"],
     ),
 )
-_VOTES = dict.fromkeys(("samples", "agreeing", "tied", "no_vote"), "a count") | {
-    "self_consistency": "a number?"
-}
 _TALLY = {
     "counts": _COUNTS,
     "completion_statuses": {"*": "a count"},
@@ -199,7 +196,7 @@ _TALLY = {
     "fallback?": {
         "*": dict.fromkeys(("n", "right", "invalid", "asked", "named", "correct", "failed"), "a count")
     },
-    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS, "votes?": _VOTES},
+    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS, "votes?": {"*": "a number?"}},
     "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
 }
 _NUMBERS = {"metrics": [_METRIC], "tally": _check_tally}

@@ -366,14 +366,12 @@ class _LabelJudge(ModelJudge):
 
     def check_fields(self) -> list[tuple[str, SpecError]]:
         """Return labels that are given twice, and what tells right from wrong and has none."""
-        given = [(name, getattr(self, name)) for name in self.label_fields]
-        wrong = {name: f"`{name}` is empty" for name, labels in given if self.main_value and not labels}
-        every = [(name, label) for name, labels in given for label in labels]
-        seen: set[str] = set()
-        for name, label in every:
-            if label in seen:
-                wrong[name] = f"the label {label!r} is given twice"
-            seen.add(label)
+        names = [name for name in self.label_fields for _ in getattr(self, name)]
+        missing = {*self.label_fields} - {*names} if self.main_value else ()
+        wrong = {name: f"`{name}` is empty" for name in missing}
+        for place, label in enumerate(self.labels):
+            if label in self.labels[:place]:
+                wrong[names[place]] = f"the label {label!r} is given twice"
         hint = "list what the judge may answer, each label once: `[correct]`, `[incorrect]`"
         return [(name, SpecError("E108", message, hint=hint)) for name, message in wrong.items()]
 
@@ -564,13 +562,11 @@ def read_label(text: str, labels: Sequence[str]) -> str:
     said = text.strip()
     bare = said.strip(_BLANKS_AND_QUOTES)
     shortest = bare.removesuffix(".").rstrip(_BLANKS_AND_QUOTES)
-    if found := next((one for one in (said, bare, shortest) if one in labels), None):
-        return found
-    if not shortest:
-        raise UnreadableVerdict("the reply is empty")
-    if labels:
-        raise UnreadableVerdict(f"the reply is none of the labels: {shorten(said)}")
-    return shortest
+    found = next((one for one in (said, bare, shortest) if one in labels), None if labels else shortest)
+    if not found:
+        why = f"none of the labels: {shorten(said)}" if shortest else "empty"
+        raise UnreadableVerdict(f"the reply is {why}")
+    return found
 
 
 class _Object(list[tuple[str, object]]):

@@ -392,7 +392,7 @@ def build_trials(node: Node, problems: Problems) -> Trials | None:
             wrong = (f"the aggregator `{name}` has no `k`", "leave `k` out")
         elif name in metrics.WITH_K and k is None:
             wrong = (f"the aggregator `{name}` needs `k`", f"write `{{function: {name}, k: 1}}`")
-        elif name in metrics.DRAWING and k is not None and k > fields.num_trials:
+        elif name in metrics.trials.DRAWING and k is not None and k > fields.num_trials:
             message = f"`{name}` with `k` {k} needs {k} trials, and there are {fields.num_trials}"
             wrong = (message, f"give at least {k} trials, or a smaller `k`")
         if wrong is not None:
@@ -416,7 +416,7 @@ def _check_score_names(trials: Trials, steps: Sequence[ScoringStep], node: Node,
         return
     names = list(dict.fromkeys(name for one in scorers for name in one.value_names or ()))
     metadata = {name for one in scorers for name in one.metadata_names or ()}
-    voting = [one for one in scorers if {*metrics.VOTES} & {*(one.metadata_names or metrics.VOTES)}]
+    voting = [one for one in scorers if {*metrics.trials.VOTES} & {*(one.metadata_names or ())}]
     voted = {name for one in voting for name in one.value_names or ()}
     for name, aggregator in ((one.score_name, one.aggregator) for one in trials.score_aggregators):
         message = f"`score_name` `{name}` is not a value of a scorer of the task"

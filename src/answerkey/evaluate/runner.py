@@ -41,7 +41,6 @@ from answerkey.evaluate.checks import PlannedTemplate, plan_templates
 from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
-    SHARD_ROWS,
     Options,
     Prepared,
     Progress,
@@ -626,6 +625,8 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
 
 # `--dry-run`: what a run would ask, without asking.
 
+#: Prompts that are in memory together: each may be a long text, as Python objects.
+PROMPT_ROWS = 8_192
 #: A rule of thumb for English text; the exact number is the provider's to say.
 CHARACTERS_PER_TOKEN = 4
 Messages = Sequence[Mapping[str, object]]
@@ -751,7 +752,7 @@ def _build_prompts(prepared: Prepared) -> Iterator[tuple[Samples, list[list[Mess
     solver, wrong = prepared.task.solver, set(prepared.failed)
     if solver is None:
         return
-    for offset, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=SHARD_ROWS):
+    for offset, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=PROMPT_ROWS):
         if isinstance(solver, ChoiceRankingSolver):
             found: list[list[Any]] = solver.list_calls(samples, prepared.examples)
         else:

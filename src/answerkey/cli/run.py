@@ -284,22 +284,17 @@ def score_command(
         return finish(console, _run_each(console, file, each, out=out, options=options), write=write)
 
 
-@click.command(
-    "export-prompts",
-    epilog="""\b
-Examples:
-  answerkey export-prompts my-project -o prompts.parquet
-  answerkey export-prompts task.yaml --dataset questions.jsonl -o prompts.jsonl""",
-)
+@click.command("export-prompts", epilog="Example: answerkey export-prompts my-project -o prompts.parquet")
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
 @option("-o", "FILE", "File to write; its ending decides: .parquet, .jsonl or .csv.", "--out", required=True)
 @option("--task", "KEY", "Task, if FILE has several.")
 @add_options(CONFIG, DATASET, *ROW_OPTIONS)
 @with_console
 def export_prompts_command(console: Console, file: str, *, out: str, task: str | None, **options: Any) -> int:
-    """Write the prompts of a task with `sample_id`, for an engine that generates offline; call no model.
+    """Write the prompts of a task, for an engine that generates offline; call no model.
 
-    Score what it writes (`sample_id`, `trial` if there is one, `completion`) with `answerkey score`.
+    A row has `sample_id` (`option_order` and `trial` where there are several), `messages`, and `prompt`, the
+    same as one text. `answerkey score` joins the completions by these ids.
     """
     from answerkey.exporters import export_prompts
 

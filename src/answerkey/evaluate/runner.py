@@ -793,7 +793,7 @@ def build_prompts(
         messages = pl.Series(said, dtype=_MESSAGES)
         rows = pl.DataFrame({"sample_id": samples.ids, **orders, "messages": messages, "prompt": texts})
         if size > 1:
-            rows = rows.select(pl.all().repeat_by(size)).explode(pl.all())
+            rows = rows.select(pl.all().repeat_by(size).explode())
             rows = rows.with_columns(trial=pl.int_range(pl.len()) % size)
         return rows
 

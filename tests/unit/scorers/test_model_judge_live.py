@@ -125,12 +125,15 @@ def test_a_single_answer_is_a_single_call(server: TestServer) -> None:
     assert server.asked.total == 1
 
 
-LABELLED = {"correct_labels": ("right",), "incorrect_labels": ("wrong",)}
-
-
 def test_enum_of_the_labels_is_asked_for() -> None:
     """The request has the labels as an enum, byte for byte; the JSON around the reply is taken off."""
-    judge = ModelClassifier("judge", "A: {{ input_prompt }}", use_structured_outputs=True, **LABELLED)
+    judge = ModelClassifier(
+        "judge",
+        "A: {{ input_prompt }}",
+        use_structured_outputs=True,
+        correct_labels=("right",),
+        incorrect_labels=("wrong",),
+    )
     samples = Samples(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
     table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
     with TestServer('{"label": "right"}') as server, open_judge(server) as model:

@@ -21,7 +21,7 @@ import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import AnyRun
-from answerkey.evaluate.prepare import RunOptions
+from answerkey.evaluate.prepare import Progress, RunOptions, stay_silent
 from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
 from answerkey.evaluate.runner import TaskSource, build_prompts
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts, load_run, write_frames, write_output
@@ -98,7 +98,12 @@ def _write_file(
 
 
 def export_prompts(
-    path: TaskSource, out: str | Path, *, task: str | None = None, **options: Unpack[RunOptions]
+    path: TaskSource,
+    out: str | Path,
+    *,
+    task: str | None = None,
+    progress: Progress = stay_silent,
+    **options: Unpack[RunOptions],
 ) -> int:
     """Write the prompts of a task, one row for each sample and trial; return how many. No model is called.
 
@@ -108,7 +113,7 @@ def export_prompts(
     if form not in FORMS[:3]:
         hint = "name a file that ends in .parquet, .jsonl or .csv"
         raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
-    count, frames = build_prompts(path, task, **options)
+    count, frames = build_prompts(path, task, progress, **options)
     rows = (row for frame in frames for row in frame.iter_rows(named=True))
     write = partial(write_csv, frames, is_raw=True) if form == CSV else partial(_write_lines, rows)
     return _write_file(str(out), None if form == PARQUET else write, frames, count)

@@ -299,7 +299,8 @@ def export_prompts_command(console: Console, file: str, *, out: str, task: str |
     from answerkey.exporters import export_prompts
 
     open_data_file(console, file, options, (), ())
-    rows = export_prompts(file, out, task=task, **options)
+    with console.display() as display:
+        rows = export_prompts(file, out, task=task, progress=display.report, **options)
     if console.as_json:
         console.print_json({"export_prompts": {"file": out, "rows": rows}})
     console.say_text(f"{rows} prompts written to {out}")

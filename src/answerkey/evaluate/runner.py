@@ -762,7 +762,7 @@ def _build_prompts(prepared: Prepared) -> Iterator[tuple[Samples, list[list[Mess
 
 
 def build_prompts(
-    path: TaskSource, key: str | None = None, **options: Unpack[RunOptions]
+    path: TaskSource, key: str | None, progress: Progress, **options: Unpack[RunOptions]
 ) -> tuple[int, Iterator[pl.DataFrame]]:
     """Return the prompts of one task, and how many; all rows are checked, and no model is called.
 
@@ -781,7 +781,7 @@ def build_prompts(
     bare = replace(named[0], model=None, judges={})
     found, errors = prepare_specification(bare, chosen, needs_model=False)
     raise_all(errors)
-    (prepared,), _ = check_tasks([found] if found else [], chosen, open_engine(), stay_silent)
+    (prepared,), _ = check_tasks([found] if found else [], chosen, open_engine(), progress)
 
     def build_frame(samples: Samples, prompts: Sequence[Sequence[Messages]]) -> pl.DataFrame:
         size = prepared.task.num_trials

@@ -38,11 +38,13 @@ TRIALS = Trials(
         ScoreAggregator("is_correct", Aggregator("mean")),
         ScoreAggregator("is_correct", Aggregator("pass@k", 2)),
         ScoreAggregator("is_correct", Aggregator("pass^k", 2)),
+        ScoreAggregator("is_correct", Aggregator("maj@k", 2)),
     ),
 )
 METRICS: tuple[Metric, ...] = (
     Mean("is_correct"),
     Mean("is_correct.pass@2"),
+    Mean("is_correct.maj@2"),
     StdDev("is_correct.pass^2"),
     Mean("real"),
     Max("real"),
@@ -96,7 +98,7 @@ def make_scores(samples: list[Sample]) -> Scores:
         schema={"is_correct": pl.Float64, "real": pl.Float64},
     )
     letters = [row[3] if one else None for row, one in zip(rows, is_scored, strict=True)]
-    metadata = pl.DataFrame({"letter": pl.Series(letters, dtype=pl.String)})
+    metadata = pl.DataFrame({name: pl.Series(letters, dtype=pl.String) for name in ("letter", "answer_pred")})
     frame = pl.DataFrame(
         {
             "status": [row[0] for row in rows],

@@ -310,6 +310,19 @@ COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into
 
 DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
 PRICE = option("--price", "IN:OUT", "Price of a million prompt and completion tokens in USD.")
+ROW_OPTIONS = (
+    COLUMN,
+    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
+    option(
+        "--subsampling",
+        "HOW",
+        "head or random: which N samples to use.",
+        type=click.Choice(["head", "random"]),
+    ),
+    option("--seed", "N", "Seed of random subsampling.", type=int),
+    ENV,
+    OUTSIDE,
+)
 
 TASK_OPTIONS = (
     CONFIG,
@@ -328,17 +341,7 @@ TASK_OPTIONS = (
         default=None,
         help="Take thinking blocks such as `<think>…</think>` out of recorded completions.",
     ),
-    COLUMN,
-    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
-    option(
-        "--subsampling",
-        "HOW",
-        "head or random: which N samples to use.",
-        type=click.Choice(["head", "random"]),
-    ),
-    option("--seed", "N", "Seed of random subsampling.", type=int),
-    ENV,
-    OUTSIDE,
+    *ROW_OPTIONS,
     ALLOW_HOST,
 )
 CALL_OPTIONS = (

@@ -14,6 +14,8 @@ import click
 from answerkey.cli.console import Console
 from answerkey.cli.options import (
     CALL_OPTIONS,
+    CONFIG,
+    DATASET,
     DOCTOR_OPTIONS,
     FAILED,
     INCOMPLETE,
@@ -22,6 +24,7 @@ from answerkey.cli.options import (
     REPORT_OPTIONS,
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
+    ROW_OPTIONS,
     RUN_OPTIONS,
     SAVE,
     TASK_OPTIONS,
@@ -282,6 +285,29 @@ def score_command(
                     raise SpecError("E119", message, hint=hint)
         each = _vary((), completion_columns)
         return finish(console, _run_each(console, file, each, out=out, options=options), write=write)
+
+
+@click.command("export-prompts", epilog="Example: answerkey export-prompts my-project -o prompts.parquet")
+@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@option("-o", "FILE", "File to write; its ending decides: .parquet, .jsonl or .csv.", "--out", required=True)
+@option("--task", "KEY", "Task, if FILE has several.")
+@add_options(CONFIG, DATASET, *ROW_OPTIONS)
+@with_console
+def export_prompts_command(console: Console, file: str, *, out: str, task: str | None, **options: Any) -> int:
+    """Write the prompts of a task, for an engine that generates offline; call no model.
+
+    A row has `sample_id` (`option_order` and `trial` where there are several), `messages`, and `prompt`, the
+    same as one text. `answerkey score` joins the completions by these ids.
+    """
+    from answerkey.exporters import export_prompts
+
+    open_data_file(console, file, options, (), ())
+    with console.display() as display:
+        rows = export_prompts(file, out, task=task, progress=display.report, **options)
+    if console.as_json:
+        console.print_json({"export_prompts": {"file": out, "rows": rows}})
+    console.say_text(f"{rows} prompts written to {out}")
+    return 0
 
 
 @click.command(

@@ -348,7 +348,7 @@ class Prepared:
 
 
 def prepare_specification(
-    specification: Specification, options: Options, *, is_check: bool = False
+    specification: Specification, options: Options, *, is_check: bool = False, needs_model: bool = True
 ) -> tuple[Prepared | None, list[AnswerkeyError]]:
     """Open everything a specification names; return it with every error met, None without a dataset.
 
@@ -402,7 +402,7 @@ def prepare_specification(
             from answerkey.models.model import open_model
 
             model = open_model(specification.model)
-        elif calls_model and not is_check:
+        elif calls_model and needs_model and not is_check:
             raise NoModelError(
                 "E119",
                 f"task `{task.key}` calls a model, and none is named",

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import hashlib
+import json
 import platform
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import polars as pl
 
 from answerkey._version import __version__
 from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
@@ -31,13 +35,13 @@ from answerkey.errors import (
     SpecError,
     distinct,
     is_url,
+    listing,
     raise_all,
 )
 from answerkey.evaluate.checks import PlannedTemplate, plan_templates
 from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
-    SHARD_ROWS,
     Options,
     Prepared,
     Progress,
@@ -53,11 +57,12 @@ from answerkey.evaluate.prepare import (
 )
 from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
-from answerkey.models.images import IMAGE_TOKENS, list_images
+from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
+from answerkey.models.responses import read_text
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
-from answerkey.solvers import ChoiceRankingSolver
+from answerkey.solvers import ChoiceRankingSolver, SingleTurnSolver
 from answerkey.spec import (
     DatasetSpec,
     Plan,
@@ -72,7 +77,7 @@ from answerkey.spec import (
     sort_errors,
 )
 from answerkey.templates import RowError
-from answerkey.types import Notice, Question
+from answerkey.types import Notice, Question, Samples
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener, Session
@@ -624,9 +629,12 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
 
 # `--dry-run`: what a run would ask, without asking.
 
+#: Prompts that are in memory together: each may be a long text, as Python objects.
+PROMPT_ROWS = 8_192
 #: A rule of thumb for English text; the exact number is the provider's to say.
 CHARACTERS_PER_TOKEN = 4
 Messages = Sequence[Mapping[str, object]]
+_MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 
 
 @dataclass(frozen=True)
@@ -682,7 +690,10 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0
     seen: set[str] = set()
-    for questions in _build_questions(prepared) if model is not None else ():
+    for samples, found in _build_prompts(prepared) if model is not None else ():
+        facts = prepared.task.sample_facts(samples) if getattr(model, "needs", None) else None
+        choices = [None] * len(found) if facts is None else facts.choices
+        questions = [Question("", one, choices[row]) for row, each in enumerate(found) for one in each]
         first = first or next((one.messages for one in questions), None)
         sizes = [sum(len(str(one.get("content"))) for one in question.messages) for question in questions]
         images = (len(list_images(question.messages)) for question in questions)
@@ -745,22 +756,59 @@ def _count_unread(prepared: Prepared) -> int:
     return found
 
 
-def _build_questions(prepared: Prepared) -> Iterator[list[Question]]:
-    """Yield what would be asked, many rows at a time; rows that the dataset has wrong are left out."""
+def _build_prompts(prepared: Prepared) -> Iterator[tuple[Samples, list[list[Messages]]]]:
+    """Yield many rows at a time, each with its prompts; a row that the dataset has wrong has none."""
     solver, wrong = prepared.task.solver, set(prepared.failed)
     if solver is None:
         return
-    for offset, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=SHARD_ROWS):
+    for offset, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=PROMPT_ROWS):
         if isinstance(solver, ChoiceRankingSolver):
             found: list[list[Any]] = solver.list_calls(samples, prepared.examples)
         else:
             built = solver.build_prompts(samples, prepared.examples)
             found = [[] if isinstance(one, RowError) else [one] for one in built]
-        facts = prepared.task.sample_facts(samples) if getattr(prepared.model, "needs", None) else None
-        choices = [None] * len(found) if facts is None else facts.choices
-        yield [
-            Question("", one, choices[row])
-            for row, each in enumerate(found)
-            if offset + row not in wrong
-            for one in each
-        ]
+        yield samples, [[] if offset + row in wrong else each for row, each in enumerate(found)]
+
+
+def build_prompts(
+    path: TaskSource, key: str | None, progress: Progress, **options: Unpack[RunOptions]
+) -> tuple[int, Iterator[pl.DataFrame]]:
+    """Return the prompts of one task, and how many; all rows are checked, and no model is called.
+
+    A row for each sample and trial, with what recorded completions are joined by: `sample_id`; where there
+    are several, `base_sample_id` and `option_order`, and `trial`. Then `messages`, and `prompt`, the text of
+    them that `api: completions` sends. The content of a message with images is its parts as JSON.
+    """
+    chosen = read_options("build_prompts", options)
+    loaded = load_plan(path, chosen)
+    raise_all(loaded.errors)
+    every = {one.key: one for one in loaded.value.specifications} if loaded.value else {}
+    named = [one for one in every.values() if key in {None, one.key}]
+    if len(named) != 1 or not isinstance(named[0].task.solver, SingleTurnSolver):
+        message = f"`{key or path}` is not one task with a `{SingleTurnSolver.type}`"
+        raise SpecError("E119", message, hint=f"name one with `--task`: {listing(every)}")
+    bare = replace(named[0], model=None, judges={})
+    found, errors = prepare_specification(bare, chosen, needs_model=False)
+    raise_all(errors)
+    (prepared,), _ = check_tasks([found] if found else [], chosen, open_engine(), progress)
+
+    def write(message: Mapping[str, object]) -> str:
+        """Return the text of a message; of one with images, its parts as JSON."""
+        parts = expand_images([message])[0]["content"] if list_images([message]) else None
+        return read_text(message) if parts is None else json.dumps(parts, ensure_ascii=False)
+
+    def build_frame(samples: Samples, prompts: Sequence[Sequence[Messages]]) -> pl.DataFrame:
+        size = prepared.task.num_trials
+        said = [[{"role": str(one["role"]), "content": write(one)} for one in own] for (own,) in prompts]
+        texts = ["\n\n".join(one["content"] for one in own) for own in said]
+        orders: Mapping[str, pl.Series] = {}
+        if (told := samples.orders) is not None:
+            orders = {"base_sample_id": told["base_sample_id"], "option_order": told["order"]}
+        messages = pl.Series(said, dtype=_MESSAGES)
+        rows = pl.DataFrame({"sample_id": samples.ids, **orders, "messages": messages, "prompt": texts})
+        if size > 1:
+            rows = rows.select(pl.all().repeat_by(size).explode())
+            rows = rows.with_columns(trial=pl.int_range(pl.len()) % size)
+        return rows
+
+    return prepared.num_calls, starmap(build_frame, _build_prompts(prepared))

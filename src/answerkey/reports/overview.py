@@ -34,6 +34,7 @@ from answerkey.run_audit.text import (
     list_readings,
     say_fallbacks,
     say_unfit,
+    say_votes,
 )
 from answerkey.runs import Run, Table, TaskRun, list_forced, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities
@@ -242,6 +243,7 @@ def _describe_task(task: TaskRun, audited: Audited, baseline: Plain | None, *, i
         "scorer": None if key is None else _name_scorer(task, key),
         "rule": found.rule if found.scorer == key else None,
         "num_trials": count_trials(task),
+        "votes": say_votes(task) if is_complete else None,
         "samples": task.counts["samples"],
         "headline": _describe_headline(
             task, describe_whole(task, "").chance or found.chance, baseline, is_complete=is_complete

@@ -888,6 +888,9 @@ def _explain(scorer: Scorer, score: Plain, completion: Completion | None) -> str
         share = "" if confidence is None else f" (probability {confidence:.3f})"
         relation = "is" if predicted == truth else "is not"
         return f"the likeliest choice is {predicted!r}{share}, which {relation} the ground truth {truth!r}"
+    label = (score["values"] | metadata).get("label")
+    if is_scored and "judge_text" in metadata and label is not None:
+        return f"the judge's label is {label!r}"
     return next(
         (
             str(metadata[name])

@@ -87,6 +87,11 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
                 line(INDENT, *one) for text in texts for one in draw_text(text, width - 2, "warn", indent="")
             ]
         lines += [BLANK, *_draw_counts(task, width)]
+        if is_complete and "trials" in task:
+            from answerkey.run_audit.text import say_votes
+
+            if votes := say_votes(run.tasks[task["key"]]):
+                lines += [line(f"  {one}") for one in wrap(f"self-consistency {votes}", width - 2)]
         if is_complete and task["tally"].get("readings"):
             from answerkey.run_audit.text import draw_both_rules
 

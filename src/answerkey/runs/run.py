@@ -196,7 +196,7 @@ _TALLY = {
     "fallback?": {
         "*": dict.fromkeys(("n", "right", "invalid", "asked", "named", "correct", "failed"), "a count")
     },
-    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS},
+    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS, "votes?": {"*": "a number?"}},
     "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
 }
 _NUMBERS = {"metrics": [_METRIC], "tally": _check_tally}

@@ -399,7 +399,6 @@ def _inner_models(model: type[BaseModel], field: str) -> Iterator[type[BaseModel
 
 _TRACES = "export the traces as JSONL and name the file: `type: local`"
 _ROWS = "questions are not made here: generate the rows first, and name the file"
-_JUDGE = "a judge answers with a number here: `model_as_a_judge_scorer`"
 
 #: Types of the original platform that are not done here, by the part of a file, and what to do instead.
 FOREIGN_TYPES: dict[str, dict[str, str]] = {
@@ -408,7 +407,6 @@ FOREIGN_TYPES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("langsmith", "phoenix", "claude_code", "opencode"), _TRACES),
     },
     "scorer": {
-        **dict.fromkeys(("model_as_a_judge_classifier", "labeler_via_model"), _JUDGE),
         "python_all_samples": "a score depends on its own sample alone: compute over all of them in a"
         " `python` metric",
         "bleu": "multiple choice has one right answer: write another rule as a `python` scorer",

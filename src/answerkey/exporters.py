@@ -323,6 +323,12 @@ def _describe_row(
             "output_tokens": reply.completion_tokens,
             "total_tokens": reply.prompt_tokens + reply.completion_tokens,
         }
+        more = {
+            "input_tokens_cache_read": reply.cached_tokens,
+            "input_tokens_cache_write": reply.cache_write_tokens,
+            "reasoning_tokens": reply.reasoning_tokens,
+        }
+        usage |= {name: count for name, count in more.items() if count is not None}
     hashed = json.dumps(asked, sort_keys=True, ensure_ascii=True).encode()
     return {
         "sample_hash": hashlib.sha256(hashed).hexdigest(),

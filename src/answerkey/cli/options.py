@@ -347,7 +347,11 @@ CALL_OPTIONS = (
     ),
     option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
     option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
-    option("--price", "IN:OUT", "Price of a million prompt and completion tokens in USD."),
+    option(
+        "--price",
+        "IN:OUT",
+        "Price of a million prompt and completion tokens in USD; `:CACHED` for cached ones.",
+    ),
 )
 LIVE_OPTIONS = (
     click.option(

@@ -81,8 +81,9 @@ class Options(Overrides):
     """The options of `run`, `score`, `check` and `plan_calls`; they win over what the files say.
 
     `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price` says what
-    a million tokens cost, `"IN:OUT"`, where that is not known. With `batch`, the calls of a solver are handed
-    in together. With the engine `ray`, `ray_address` names a cluster; without it one is started here.
+    a million tokens cost, `"IN:OUT"` or `"IN:OUT:CACHED"`, where that is not known. With `batch`, the calls
+    of a solver are handed in together. With the engine `ray`, `ray_address` names a cluster; without it one
+    is started here.
     `max_concurrent` is how many calls are under way at once at most, on each node.
     """
 
@@ -142,14 +143,14 @@ class Options(Overrides):
         """Return what one token costs, as the caller says; None when the caller does not."""
         if self.price is None:
             return None
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*:\s*(\d+(?:\.\d+)?)\s*", self.price)
+        match = re.fullmatch(r"{0}:{0}(?::{0})?".format(r"\s*(\d+(?:\.\d+)?)\s*"), self.price)
         if not match:
             raise SpecError(
                 "E119",
                 f"`--price {self.price}` is not of the form `IN:OUT`",
                 hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
             )
-        return Price(float(match[1]) / MILLION, float(match[2]) / MILLION)
+        return Price(*(float(one) / MILLION for one in match.groups() if one is not None))
 
 
 class ScoreOptions(TypedDict, total=False):

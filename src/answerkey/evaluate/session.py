@@ -22,6 +22,8 @@ from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import (
+    BATCH_SOURCE,
+    PRICED_NAMES,
     BatchLeft,
     BatchSeen,
     Budget,
@@ -93,7 +95,7 @@ def count_calls(
     """
     counts: dict[str, Counter[str]] = {}
     latencies: dict[str, array[float]] = {}
-    errors = Reasons()
+    errors, batches = Reasons(), Counter[tuple[str, str]]()
     for call in calls:
         own = counts.setdefault(call.purpose, Counter())
         own["calls"] += 1
@@ -104,15 +106,20 @@ def count_calls(
             continue
         own["asked"] += 1
         own["retries"] += max(0, (call.attempts or 1) - 1)
-        own["prompt_tokens"] += call.prompt_tokens or 0
-        own["completion_tokens"] += call.completion_tokens or 0
-        own["reasoning_tokens"] += call.reasoning_tokens or 0
+        for name in USAGE_NAMES:
+            own[name] += getattr(call, name) or 0
+            if call.source == BATCH_SOURCE:  # which costs half
+                batches[call.purpose, name] += getattr(call, name) or 0
         if call.latency is not None:
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
         price, seconds = prices.get(purpose), pl.Series(latencies.get(purpose, ()), dtype=pl.Float64)
-        cost = None if price is None else charge(price, own["prompt_tokens"], own["completion_tokens"])
+        cost = None
+        if price is not None:
+            inside = {name: batches[purpose, name] for name in PRICED_NAMES}
+            single = {name: own[name] - count for name, count in inside.items()}
+            cost = charge(price, **single) + charge(price, **inside, is_batch=True)
         shares = {"p50": seconds.quantile(0.5, "linear"), "p95": seconds.quantile(0.95, "linear")}
         described[purpose] = {
             "calls": own["calls"],
@@ -520,7 +527,8 @@ def open_session(
             model = models.get((usage.specification, usage.purpose))
             price = choose_price(model, options) if isinstance(model, LiveModel) else None
             if price is not None:
-                budget.spent += charge(price, usage.prompt_tokens, usage.completion_tokens)
+                tokens = {name: getattr(usage, name) for name in PRICED_NAMES}
+                budget.spent += charge(price, **tokens, is_batch=usage.source == BATCH_SOURCE)
         listener = listener or NobodyLooks()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)
@@ -589,7 +597,8 @@ def _count_continuations(prepared: Prepared) -> int:
 
 def choose_price(model: LiveModel, options: Options) -> Price | None:
     """Return what a model's tokens cost: as the caller says, else as is known of it."""
-    return options.read_price() or model.connection.find_price()
+    price = options.read_price() or model.connection.find_price()
+    return None if price is None else model.connection.price_cache(price)
 
 
 def require_askable(tasks: Sequence[Prepared], options: Options) -> None:

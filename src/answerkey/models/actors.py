@@ -24,7 +24,17 @@ from functools import partial
 from typing import Any, Protocol, Self
 
 from answerkey.errors import HIDDEN, AnswerkeyError, EngineError
-from answerkey.models.calls import Call, CallSettings, Event, Finished, FinishedCalls, Limits, Retried, charge
+from answerkey.models.calls import (
+    Call,
+    CallSettings,
+    Event,
+    Finished,
+    FinishedCalls,
+    Limits,
+    Retried,
+    charge,
+    charge_completion,
+)
 from answerkey.models.client import (
     BUDGET_POLL_SECONDS,
     GRACE_SECONDS,
@@ -523,7 +533,7 @@ class ActorRound(Round):
         for number, said in news.finished:
             if number in worker.out:
                 worker.out.discard(number)
-                cost = charge(self._settings.price, said.prompt_tokens, said.completion_tokens)
+                cost = charge_completion(self._settings.price, said)
                 self._settings.budget.settle(self._reserved.pop(number), cost)
                 self._endpoint.note_usage(said, 0)
                 call = self._calls[number]

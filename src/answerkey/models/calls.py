@@ -21,6 +21,10 @@ from answerkey.types import Completion, CompletionStatus, Question
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
 KEPT_FILES = 24
+#: The `source` of a completion that came in a batch, and what providers ask for it.
+BATCH_SOURCE, BATCH_SHARE = "batch", 0.5
+#: Tokens that have a price; those of thoughts are among the completion's.
+PRICED_NAMES = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
 RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
 
 
@@ -187,11 +191,32 @@ def find_room() -> int | None:
     return max(1, limit - taken - KEPT_FILES)
 
 
-def charge(price: Price | None, prompt_tokens: float | None, completion_tokens: float | None) -> float:
+def charge(
+    price: Price | None,
+    prompt_tokens: float | None,
+    completion_tokens: float | None,
+    cached_tokens: float | None = 0,
+    cache_write_tokens: float | None = 0,
+    *,
+    is_batch: bool = False,
+) -> float:
     """Return what tokens cost; nothing when no price is known."""
     if price is None:
         return 0.0
-    return price.prompt * (prompt_tokens or 0) + price.completion * (completion_tokens or 0)
+    share, read, written = BATCH_SHARE if is_batch else 1.0, cached_tokens or 0, cache_write_tokens or 0
+    cached = share * (price.prompt if price.cached is None else price.cached)
+    if is_batch and price.batch_cached is not None:
+        cached = price.batch_cached
+    rest = max(0, (prompt_tokens or 0) - read - written)
+    cost = price.prompt * rest + price.completion * (completion_tokens or 0)
+    cost += written * (price.prompt if price.written is None else price.written)
+    return share * cost + cached * read
+
+
+def charge_completion(price: Price | None, said: Completion) -> float:
+    """Return what a completion cost."""
+    tokens = {name: getattr(said, name) for name in PRICED_NAMES}
+    return charge(price, **tokens, is_batch=said.source == BATCH_SOURCE)
 
 
 @dataclass

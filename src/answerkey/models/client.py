@@ -28,6 +28,7 @@ from answerkey.models.calls import (
     Limits,
     Retried,
     charge,
+    charge_completion,
     complete_calls,
     make_encoder,
 )
@@ -249,7 +250,7 @@ class Round:
         try:
             completion = await self._send(call, body, prompt + longest)
             if completion is not None:
-                cost = charge(price, completion.prompt_tokens, completion.completion_tokens)
+                cost = charge_completion(price, completion)
             return completion
         finally:
             budget.settle(reserved, cost)

@@ -72,6 +72,7 @@ DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
+_CACHE_USAGE = ("cache_read_tokens", "cache_write_tokens")
 _VERSION_END = re.compile(r"/v\d+\w*$")
 _ENDPOINTS = ("/completions", "/responses", "/messages", ":generateContent")
 
@@ -205,12 +206,30 @@ class Connection:
             prices: Any = importlib.import_module("genai_prices")
         except ImportError:
             return None
-        usage = prices.Usage(input_tokens=_PRICED_TOKENS, output_tokens=_PRICED_TOKENS)
+        # Tokens of the cache are among the input's.
+        kinds = ({"output_tokens": _PRICED_TOKENS}, *({name: _PRICED_TOKENS} for name in _CACHE_USAGE))
+        usages = [prices.Usage(input_tokens=_PRICED_TOKENS, **kind) for kind in kinds]
         try:
-            found = prices.calc_price(usage, model_ref=self.model or "", provider_api_url=self.url)
+            found = [
+                prices.calc_price(one, model_ref=self.model or "", provider_api_url=self.url)
+                for one in usages
+            ]
         except LookupError:
             return None
-        return Price(float(found.input_price) / _PRICED_TOKENS, float(found.output_price) / _PRICED_TOKENS)
+        first, read, written = (float(one.input_price) / _PRICED_TOKENS for one in found)
+        return Price(first, float(found[0].output_price) / _PRICED_TOKENS, read, written)
+
+    def price_cache(self, price: Price) -> Price:
+        """Return a price with what tokens of the provider's prompt cache cost, where it does not say it."""
+        read, written = self.api.cache_shares
+        cached = price.prompt * read if price.cached is None else price.cached
+        return replace(
+            price,
+            cached=cached,
+            written=price.prompt * written if price.written is None else price.written,
+            # Gemini's batches halve all prices but this one.
+            batch_cached=cached if self.api.identity == APIS["gemini"].identity else None,
+        )
 
     @property
     def has_secret(self) -> bool:
@@ -244,7 +263,9 @@ class Api:
 
     `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
     none. `names` are the parameters of `Generation` that the API has, by what it calls them, where dots lead
-    into objects; `takes_schema` is whether it can be asked for JSON of a given shape.
+    into objects; `takes_schema` is whether it can be asked for JSON of a given shape. `cache_shares` are the
+    prices of a token that the prompt cache knew, and of one that it took in, as shares of the usual price,
+    where nothing better is known.
     """
 
     name: ApiName
@@ -258,6 +279,7 @@ class Api:
     headers: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     takes_schema: bool = False
+    cache_shares: tuple[float, float] = (1.0, 1.0)
 
     @property
     def title(self) -> str:
@@ -444,6 +466,7 @@ APIS: dict[ApiName, Api] = {
             "reasoning_effort": "output_config.effort",
             "reasoning_budget": "thinking.budget_tokens",
         },
+        cache_shares=(0.1, 1.25),
     ),
     "gemini": Api(
         "gemini",
@@ -469,6 +492,7 @@ APIS: dict[ApiName, Api] = {
             "reasoning_budget": "thinkingConfig.thinkingBudget",
         },
         takes_schema=True,
+        cache_shares=(0.1, 1.0),
     ),
 }
 
@@ -480,6 +504,7 @@ class AdapterApi:
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
     takes_schema: ClassVar[bool] = False
+    cache_shares: ClassVar[tuple[float, float]] = (1.0, 1.0)
 
     @property
     def title(self) -> str:

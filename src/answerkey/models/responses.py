@@ -17,7 +17,7 @@ from typing import Any
 
 from answerkey.errors import SolverError
 from answerkey.reader.markup import split_thoughts
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 #: A small body can be large once it is read: each value in it takes fifty bytes and more.
 MOST_PARTS = 1_000_000
@@ -135,8 +135,8 @@ def _read_mapping(message: Found, depth: int) -> Completion:
         return completion
     asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
     name = "completion_tokens" if "completion_tokens" in usage else "output_tokens"
-    said, thought = map(read_count, _count_thoughts(usage, name))
-    return replace(completion, prompt_tokens=asked, completion_tokens=said, reasoning_tokens=thought)
+    tokens = (asked, *map(read_count, _count_thoughts(usage, name)), *_count_cached(usage))
+    return replace(completion, **dict(zip(USAGE_NAMES, tokens, strict=True)))
 
 
 def read_count(value: object) -> int | None:
@@ -304,7 +304,7 @@ def _say(
     thoughts: Sequence[str] = (),
     *,
     end: object,
-    tokens: tuple[object, object, object],
+    tokens: Sequence[object],
     refusal: str | None = None,
     reply: Found | None = None,
     logprobs: object = None,
@@ -312,7 +312,8 @@ def _say(
     """Return what an answer says. `texts` and `thoughts` are its parts in order.
 
     `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where it says
-    more than its text. `tokens` are those of the prompt, of the completion, and of its thoughts.
+    more than its text. `tokens` are those of the prompt, of the completion, of its thoughts, those that were
+    read from the provider's prompt cache, and those that were written to it.
     """
     text = mend_text("\n".join(texts)) if texts else None
     ended = mend_text(end) if isinstance(end, str) else ""
@@ -325,9 +326,7 @@ def _say(
         status=status,
         reply=None if reply is None else make_plain(reply),
         finish_reason=ended or None,
-        prompt_tokens=read_count(tokens[0]),
-        completion_tokens=read_count(tokens[1]),
-        reasoning_tokens=read_count(tokens[2]),
+        **dict(zip(USAGE_NAMES, map(read_count, tokens), strict=True)),
         reasoning=mend_text("\n".join(thoughts)) if thoughts else None,
         logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
     )
@@ -438,7 +437,11 @@ def _take_choice(body: Found) -> tuple[Found | None, dict[str, Any]]:
     """Return the first choice, and what `_say` is told beside its text."""
     choice, end = _take_first(body, "choices", "finish_reason")
     usage = body.get("usage")
-    tokens = _get(usage, "prompt_tokens"), *_count_thoughts(usage, "completion_tokens")
+    tokens = (
+        _get(usage, "prompt_tokens"),
+        *_count_thoughts(usage, "completion_tokens"),
+        *_count_cached(usage),
+    )
     return choice, {"end": end, "tokens": tokens, "logprobs": _get(choice, "logprobs")}
 
 
@@ -469,7 +472,11 @@ def take_responses(body: Found) -> Completion:
         texts,
         [*thoughts, *further],
         end=end,
-        tokens=(_get(usage, "input_tokens"), *_count_thoughts(usage, "output_tokens")),
+        tokens=(
+            _get(usage, "input_tokens"),
+            *_count_thoughts(usage, "output_tokens"),
+            *_count_cached(usage),
+        ),
         refusal=refusal,
         reply=message if refusal is not None else None,
         logprobs={"content": tokens} if tokens else None,
@@ -485,12 +492,12 @@ def take_anthropic(body: Found) -> Completion:
     refusal = "\n".join(texts) if end == "refusal" else refusal
     reply = {"role": "assistant", "content": body["content"]}
     # Anthropic counts the tokens that were cached apart from the others.
-    cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
+    asked = _add_counts(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return _say(
         texts,
         thoughts,
         end=end,
-        tokens=(_add_counts(usage, "input_tokens", *cached), *_count_thoughts(usage, "output_tokens")),
+        tokens=(asked, *_count_thoughts(usage, "output_tokens"), *_count_cached(usage)),
         refusal=refusal,
         reply=reply if refusal is not None or not texts else None,
     )
@@ -508,6 +515,10 @@ def take_gemini(body: Found) -> Completion:
     parts = content.get("parts", []) if isinstance(content, dict) else []
     if not isinstance(content, dict | None) or not isinstance(parts, list):
         raise Unreadable("the content of the first candidate is no list of parts")
+    # Gemini counts the thoughts apart, and says nothing of an answer that was not begun.
+    said, thought = (_get(usage, name) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
+    if read_count(thought) is not None:
+        said = (read_count(said) or 0) + (read_count(thought) or 0)
     texts: list[str] = []
     thoughts: list[str] = []
     for part in parts:
@@ -519,11 +530,7 @@ def take_gemini(body: Found) -> Completion:
         texts,
         thoughts,
         end=end,
-        tokens=(
-            _get(usage, "promptTokenCount"),
-            _add_counts(usage, "candidatesTokenCount", "thoughtsTokenCount"),
-            _get(usage, "thoughtsTokenCount"),
-        ),
+        tokens=(_get(usage, "promptTokenCount"), said, thought, *_count_cached(usage)),
         refusal=blocked,
         logprobs=_get(candidate, "logprobsResult"),
     )
@@ -590,6 +597,23 @@ def _count_thoughts(usage: object, name: str) -> tuple[object, object]:
     if thought and total is not None and _get(usage, "total_tokens") == total + thought:
         said = (read_count(said) or 0) + thought
     return said, thought
+
+
+#: Where the APIs say how many tokens of a prompt were read from their cache, and how many written to it.
+_CACHE_NAMES = (
+    ("cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount", "prompt_cache_hit_tokens"),
+    ("cache_write_tokens", "cache_creation_input_tokens"),
+)
+
+
+def _count_cached(usage: object) -> list[int | None]:
+    """Return how many tokens of a prompt were read from the provider's cache, and how many written to it."""
+    inner = [_get(usage, name) for name in ("prompt_tokens_details", "input_tokens_details")]
+    places = [one for one in (*inner, usage) if isinstance(one, Mapping)]
+    found = (
+        [read_count(one[name]) for one in places for name in names if name in one] for names in _CACHE_NAMES
+    )
+    return [next((count for count in counts if count is not None), None) for counts in found]
 
 
 def _add_counts(usage: object, name: str, *others: str) -> int | None:

@@ -78,14 +78,18 @@ FROM places JOIN calls ON calls.place = places.place WHERE hash IN (SELECT value
 _LOCATE = f"SELECT key, status, calls.place {_PLACED}"
 _FIND = f"SELECT key, status, calls.place, completion {_PLACED}"
 _SUM = """
-SELECT specification, purpose, COUNT(*), SUM(json_extract(completion, '$.prompt_tokens')),
-    SUM(json_extract(completion, '$.completion_tokens'))
-FROM calls WHERE source = 'live' GROUP BY specification, purpose ORDER BY specification, purpose
+SELECT specification, purpose, source, COUNT(*),
+    COALESCE(SUM(json_extract(completion, '$.prompt_tokens')), 0),
+    COALESCE(SUM(json_extract(completion, '$.completion_tokens')), 0),
+    COALESCE(SUM(json_extract(completion, '$.cached_tokens')), 0),
+    COALESCE(SUM(json_extract(completion, '$.cache_write_tokens')), 0)
+FROM calls WHERE source IN ('live', 'batch') GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """
 _LIST = """
 SELECT purpose, sample_id, status, source, json_extract(completion, '$.attempts'),
     json_extract(completion, '$.latency'), json_extract(completion, '$.prompt_tokens'),
     json_extract(completion, '$.completion_tokens'), json_extract(completion, '$.reasoning_tokens'),
+    json_extract(completion, '$.cached_tokens'), json_extract(completion, '$.cache_write_tokens'),
     json_extract(completion, '$.error')
 FROM calls WHERE specification = ?
 """
@@ -136,13 +140,16 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 @dataclass(frozen=True)
 class Usage:
-    """What was asked so far, cache aside, for one task and one purpose (`solve`, `judge:<scorer>`)."""
+    """What was asked so far, cache aside, for one task, purpose (`solve`, `judge:<scorer>`) and source."""
 
     specification: str
     purpose: str
+    source: str
     calls: int
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +165,8 @@ class JournalCall:
     prompt_tokens: int | None
     completion_tokens: int | None
     reasoning_tokens: int | None
+    cached_tokens: int | None
+    cache_write_tokens: int | None
     error: str | None
 
 
@@ -258,9 +267,7 @@ class Journal:
         """Return what was asked so far, failed calls included; tokens that were not told count as none."""
         with self._lock, self._translated():
             rows = self._connection.execute(_SUM).fetchall()
-        return [
-            Usage(task, purpose, calls, asked or 0, said or 0) for task, purpose, calls, asked, said in rows
-        ]
+        return [Usage(*row) for row in rows]
 
     def list_calls(self, specification: str) -> Iterator[JournalCall]:
         """Yield the calls of a task, in no particular order; one that two tasks share is the first one's."""

@@ -155,13 +155,8 @@ class CompletionStatus(StrEnum):
     ERROR = "ERROR"
 
 
-USAGE_NAMES = (
-    "prompt_tokens",
-    "completion_tokens",
-    "reasoning_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-)
+CACHE_NAMES = ("cached_tokens", "cache_write_tokens")
+USAGE_NAMES = ("prompt_tokens", "completion_tokens", "reasoning_tokens", *CACHE_NAMES)
 COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "sample_id": pl.String(),
     "trial": pl.Int32(),

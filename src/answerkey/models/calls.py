@@ -16,7 +16,7 @@ from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
-from answerkey.types import Completion, CompletionStatus, Question
+from answerkey.types import CACHE_NAMES, Completion, CompletionStatus, Question
 
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
@@ -24,7 +24,7 @@ KEPT_FILES = 24
 #: The `source` of a completion that came in a batch, and what providers ask for it.
 BATCH_SOURCE, BATCH_SHARE = "batch", 0.5
 #: Tokens that have a price; those of thoughts are among the completion's.
-PRICED_NAMES = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
+PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
 RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
 
 
@@ -203,14 +203,14 @@ def charge(
     """Return what tokens cost; nothing when no price is known."""
     if price is None:
         return 0.0
-    share, read, written = BATCH_SHARE if is_batch else 1.0, cached_tokens or 0, cache_write_tokens or 0
-    cached = share * (price.prompt if price.cached is None else price.cached)
-    if is_batch and price.batch_cached is not None:
-        cached = price.batch_cached
-    rest = max(0, (prompt_tokens or 0) - read - written)
-    cost = price.prompt * rest + price.completion * (completion_tokens or 0)
+    read, written = cached_tokens or 0, cache_write_tokens or 0
+    cost = price.prompt * max(0, (prompt_tokens or 0) - read - written)
+    cost += price.completion * (completion_tokens or 0)
     cost += written * (price.prompt if price.written is None else price.written)
-    return share * cost + cached * read
+    cached = read * (price.prompt if price.cached is None else price.cached)
+    if not is_batch:
+        return cost + cached
+    return BATCH_SHARE * cost + cached * (1.0 if price.is_cache_full else BATCH_SHARE)
 
 
 def charge_completion(price: Price | None, said: Completion) -> float:

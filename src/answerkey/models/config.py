@@ -527,14 +527,15 @@ class Price:
     """What one token costs, in the currency of the limit.
 
     `cached` is for a token of the prompt that the provider's cache knew, `written` for one that it took in;
-    without them such tokens cost what others do. A batch costs half; there `batch_cached` may say otherwise.
+    without them such tokens cost what others do. A batch costs half; `is_cache_full` says that `cached` is
+    the same there.
     """
 
     prompt: float
     completion: float
     cached: float | None = None
     written: float | None = None
-    batch_cached: float | None = None
+    is_cache_full: bool = False
 
 
 class Model(Protocol):

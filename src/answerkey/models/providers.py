@@ -72,7 +72,6 @@ DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
-_CACHE_USAGE = ("cache_read_tokens", "cache_write_tokens")
 _VERSION_END = re.compile(r"/v\d+\w*$")
 _ENDPOINTS = ("/completions", "/responses", "/messages", ":generateContent")
 
@@ -186,13 +185,16 @@ class Connection:
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
+        end = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}.get(
+            self.api.name if isinstance(self.api, Api) else ""
+        )
         why = None
-        if self.api.identity != APIS["chat"].identity:
-            why = "only the chat API in the way of OpenAI has batches here"
+        if end is None:
+            why = f"{self.api.title} has no batches here (APIs that have them: chat, anthropic, gemini)"
         elif self.host.endswith(AZURE_HOSTS):
             why = "batches of Azure are not in this release"
-        elif not urlsplit(self.url).path.endswith(CHAT_PATH):
-            why = f"its address does not end in `{CHAT_PATH}`, so where its batches are is not known"
+        elif not urlsplit(self.url).path.endswith(end):
+            why = f"its address does not end in `{end}`, so where its batches are is not known"
         if why is not None:
             hint = "leave `--batch` out; calls are then sent one by one"
             raise SpecError("E119", f"`--batch` cannot be used with `{self.name}`: {why}", hint=hint)
@@ -206,13 +208,13 @@ class Connection:
             prices: Any = importlib.import_module("genai_prices")
         except ImportError:
             return None
-        # Tokens of the cache are among the input's.
-        kinds = ({"output_tokens": _PRICED_TOKENS}, *({name: _PRICED_TOKENS} for name in _CACHE_USAGE))
-        usages = [prices.Usage(input_tokens=_PRICED_TOKENS, **kind) for kind in kinds]
+        about = {"model_ref": self.model or "", "provider_api_url": self.url}
         try:
-            found = [
-                prices.calc_price(one, model_ref=self.model or "", provider_api_url=self.url)
-                for one in usages
+            found = [  # tokens of the cache are among the input's
+                prices.calc_price(
+                    prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS}), **about
+                )
+                for name in ("output_tokens", "cache_read_tokens", "cache_write_tokens")
             ]
         except LookupError:
             return None
@@ -221,15 +223,13 @@ class Connection:
 
     def price_cache(self, price: Price) -> Price:
         """Return a price with what tokens of the provider's prompt cache cost, where it does not say it."""
-        read, written = self.api.cache_shares
-        cached = price.prompt * read if price.cached is None else price.cached
-        return replace(
-            price,
-            cached=cached,
-            written=price.prompt * written if price.written is None else price.written,
-            # Gemini's batches halve all prices but this one.
-            batch_cached=cached if self.api.identity == APIS["gemini"].identity else None,
-        )
+        names, is_gemini = ("cached", "written"), self.api.identity == APIS["gemini"].identity
+        prices = {
+            name: price.prompt * share for name, share in zip(names, self.api.cache_shares, strict=True)
+        }
+        prices |= {name: one for name in names if (one := getattr(price, name)) is not None}
+        # Gemini's batches halve all prices but that of cached tokens.
+        return replace(price, **prices, is_cache_full=is_gemini)
 
     @property
     def has_secret(self) -> bool:

@@ -36,9 +36,9 @@ from answerkey.models.cache import (
     prepare_tables,
     write_rows,
 )
-from answerkey.models.calls import Call, Submitted
+from answerkey.models.calls import PRICED_NAMES, Call, Submitted
 from answerkey.runs.store import JOURNAL_NAME, ObjectStore, RunStore, reaching_storage
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 VERSION = 2
 COLUMNS = "key, specification, sample_id, trial, purpose, status, source, completion, checksum"
@@ -77,22 +77,17 @@ FROM places JOIN calls ON calls.place = places.place WHERE hash IN (SELECT value
 """
 _LOCATE = f"SELECT key, status, calls.place {_PLACED}"
 _FIND = f"SELECT key, status, calls.place, completion {_PLACED}"
-_SUM = """
+_SUM = f"""
 SELECT specification, purpose, source, COUNT(*),
-    COALESCE(SUM(json_extract(completion, '$.prompt_tokens')), 0),
-    COALESCE(SUM(json_extract(completion, '$.completion_tokens')), 0),
-    COALESCE(SUM(json_extract(completion, '$.cached_tokens')), 0),
-    COALESCE(SUM(json_extract(completion, '$.cache_write_tokens')), 0)
+    {", ".join(f"COALESCE(SUM(json_extract(completion, '$.{name}')), 0)" for name in PRICED_NAMES)}
 FROM calls WHERE source IN ('live', 'batch') GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
-"""
-_LIST = """
-SELECT purpose, sample_id, status, source, json_extract(completion, '$.attempts'),
-    json_extract(completion, '$.latency'), json_extract(completion, '$.prompt_tokens'),
-    json_extract(completion, '$.completion_tokens'), json_extract(completion, '$.reasoning_tokens'),
-    json_extract(completion, '$.cached_tokens'), json_extract(completion, '$.cache_write_tokens'),
-    json_extract(completion, '$.error')
+"""  # noqa: S608 - constants
+_LISTED = ("attempts", "latency", "error", *USAGE_NAMES)
+_LIST = f"""
+SELECT purpose, sample_id, status, source,
+    {", ".join(f"json_extract(completion, '$.{name}')" for name in _LISTED)}
 FROM calls WHERE specification = ?
-"""
+"""  # noqa: S608 - constants
 #: SQLite keeps the last place that was ever used: how many calls were finished.
 _COUNT_FINISHED = """
 SELECT MAX(COALESCE((SELECT seq FROM {schema}.sqlite_sequence WHERE name = 'calls'), 0),
@@ -162,12 +157,12 @@ class JournalCall:
     source: str
     attempts: int | None
     latency: float | None
+    error: str | None
     prompt_tokens: int | None
     completion_tokens: int | None
     reasoning_tokens: int | None
     cached_tokens: int | None
     cache_write_tokens: int | None
-    error: str | None
 
 
 class Journal:

@@ -133,7 +133,7 @@ def test_a_batch_costs_half() -> None:
     """Of every price, unless that of a cached token is the same in a batch."""
     tokens, price = (100, 10, 60, 30), Price(2.0, 5.0, cached=0.5, written=3.0)
     assert charge(price, *tokens, is_batch=True) == charge(price, *tokens) / 2
-    kept = Price(2.0, 5.0, cached=0.5, written=3.0, batch_cached=0.5)
+    kept = Price(2.0, 5.0, cached=0.5, written=3.0, is_cache_full=True)
     assert charge(kept, *tokens, is_batch=True) == (20 + 90 + 50) / 2 + 30
     assert charge(kept, *tokens) == charge(price, *tokens)
     assert charge_completion(price, Completion("B", prompt_tokens=100, source="batch")) == 100.0
@@ -145,7 +145,7 @@ def test_a_batch_costs_half() -> None:
     [
         ("openai/m", Price(1.0, 2.0, cached=1.0, written=1.0)),
         ("anthropic/m", Price(1.0, 2.0, cached=0.1, written=1.25)),
-        ("gemini/m", Price(1.0, 2.0, cached=0.1, written=1.0, batch_cached=0.1)),
+        ("gemini/m", Price(1.0, 2.0, cached=0.1, written=1.0, is_cache_full=True)),
     ],
 )
 def test_what_a_price_does_not_say_of_the_cache_follows_from_the_api(name: str, price: Price) -> None:

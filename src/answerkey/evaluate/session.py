@@ -106,10 +106,10 @@ def count_calls(
             continue
         own["asked"] += 1
         own["retries"] += max(0, (call.attempts or 1) - 1)
-        for name in USAGE_NAMES:
-            own[name] += getattr(call, name) or 0
+        for name, count in zip(USAGE_NAMES, call.tokens, strict=True):
+            own[name] += count or 0
             if call.source == BATCH_SOURCE:  # which costs half
-                batches[call.purpose, name] += getattr(call, name) or 0
+                batches[call.purpose, name] += count or 0
         if call.latency is not None:
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
     described: dict[str, dict[str, Any]] = {}
@@ -117,9 +117,9 @@ def count_calls(
         price, seconds = prices.get(purpose), pl.Series(latencies.get(purpose, ()), dtype=pl.Float64)
         cost = None
         if price is not None:
-            inside = {name: batches[purpose, name] for name in PRICED_NAMES}
-            single = {name: own[name] - count for name, count in inside.items()}
-            cost = charge(price, **single) + charge(price, **inside, is_batch=True)
+            half = [batches[purpose, name] for name in PRICED_NAMES]
+            full = [own[name] - batches[purpose, name] for name in PRICED_NAMES]
+            cost = charge(price, *full) + charge(price, *half, is_batch=True)
         shares = {"p50": seconds.quantile(0.5, "linear"), "p95": seconds.quantile(0.95, "linear")}
         described[purpose] = {
             "calls": own["calls"],
@@ -527,8 +527,7 @@ def open_session(
             model = models.get((usage.specification, usage.purpose))
             price = choose_price(model, options) if isinstance(model, LiveModel) else None
             if price is not None:
-                tokens = {name: getattr(usage, name) for name in PRICED_NAMES}
-                budget.spent += charge(price, **tokens, is_batch=usage.source == BATCH_SOURCE)
+                budget.spent += charge(price, *usage.tokens, is_batch=usage.source == BATCH_SOURCE)
         listener = listener or NobodyLooks()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)

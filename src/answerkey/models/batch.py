@@ -566,7 +566,7 @@ class BatchRound(Round):
 
     def __init__(self, client: BatchClient, calls: Sequence[Call]) -> None:
         super().__init__(client, ())
-        self._connection = client.endpoint.connection
+        self._connection = client.endpoint.connection.share_prefixes(call.messages for call in calls)
         self._book = client.book
         self._limits = client.batch_limits
         self._api = find_batch_api(self._connection)(client, client.batch_limits)

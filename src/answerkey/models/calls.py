@@ -191,32 +191,22 @@ def find_room() -> int | None:
     return max(1, limit - taken - KEPT_FILES)
 
 
-def charge(
-    price: Price | None,
-    prompt_tokens: float | None,
-    completion_tokens: float | None,
-    cached_tokens: float | None = 0,
-    cache_write_tokens: float | None = 0,
-    *,
-    is_batch: bool = False,
-) -> float:
-    """Return what tokens cost; nothing when no price is known."""
+def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -> float:
+    """Return what tokens cost, given in the order of `PRICED_NAMES`; nothing when no price is known."""
     if price is None:
         return 0.0
-    read, written = cached_tokens or 0, cache_write_tokens or 0
-    cost = price.prompt * max(0, (prompt_tokens or 0) - read - written)
-    cost += price.completion * (completion_tokens or 0)
+    asked, said, read, written = (*(one or 0 for one in tokens), 0, 0)[: len(PRICED_NAMES)]
+    cost = price.prompt * max(0, asked - read - written) + price.completion * said
     cost += written * (price.prompt if price.written is None else price.written)
     cached = read * (price.prompt if price.cached is None else price.cached)
-    if not is_batch:
-        return cost + cached
-    return BATCH_SHARE * cost + cached * (1.0 if price.is_cache_full else BATCH_SHARE)
+    share = BATCH_SHARE if is_batch else 1.0
+    return share * cost + cached * (1.0 if price.is_cache_full else share)
 
 
 def charge_completion(price: Price | None, said: Completion) -> float:
     """Return what a completion cost."""
-    tokens = {name: getattr(said, name) for name in PRICED_NAMES}
-    return charge(price, **tokens, is_batch=said.source == BATCH_SOURCE)
+    tokens = (getattr(said, name) for name in PRICED_NAMES)
+    return charge(price, *tokens, is_batch=said.source == BATCH_SOURCE)
 
 
 @dataclass

@@ -304,7 +304,7 @@ class Generation:
     """What is sent beside the messages; None leaves it to the endpoint.
 
     `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the reply is
-    read, and is not sent.
+    read, `prompt_caching` whether what prompts begin with is marked for the provider's cache.
     """
 
     temperature: float | None = None
@@ -322,6 +322,7 @@ class Generation:
     reasoning_effort: Effort | None = None
     reasoning_budget: int | None = None
     thinking: Thinking | None = None
+    prompt_caching: bool | None = None
     extra_body: Mapping[str, object] | None = None
 
     def given(self) -> dict[str, object]:
@@ -338,7 +339,7 @@ class Generation:
 
     def sent(self) -> dict[str, object]:
         """Return what is set of the parameters that are sent under a name of the API."""
-        own = ("thinking", "extra_body")
+        own = ("thinking", "prompt_caching", "extra_body")
         return {name: value for name, value in self._given.items() if name not in own}
 
     def over(self, other: Self) -> Self:
@@ -371,6 +372,7 @@ GENERATION_PARAMETERS: dict[str, Parameter] = {
     "reasoning_effort": Parameter("", allowed=get_args(Effort)),
     "reasoning_budget": Parameter(0, minimum=0),
     "thinking": Parameter("", allowed=get_args(Thinking)),
+    "prompt_caching": Parameter(default=False),
 }
 
 

@@ -135,7 +135,7 @@ def _read_mapping(message: Found, depth: int) -> Completion:
         return completion
     asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
     name = "completion_tokens" if "completion_tokens" in usage else "output_tokens"
-    tokens = (asked, *map(read_count, _count_thoughts(usage, name)), *_count_cached(usage))
+    tokens = (asked, *map(read_count, _count_said(usage, name)))
     return replace(completion, **dict(zip(USAGE_NAMES, tokens, strict=True)))
 
 
@@ -437,11 +437,7 @@ def _take_choice(body: Found) -> tuple[Found | None, dict[str, Any]]:
     """Return the first choice, and what `_say` is told beside its text."""
     choice, end = _take_first(body, "choices", "finish_reason")
     usage = body.get("usage")
-    tokens = (
-        _get(usage, "prompt_tokens"),
-        *_count_thoughts(usage, "completion_tokens"),
-        *_count_cached(usage),
-    )
+    tokens = _get(usage, "prompt_tokens"), *_count_said(usage, "completion_tokens")
     return choice, {"end": end, "tokens": tokens, "logprobs": _get(choice, "logprobs")}
 
 
@@ -472,11 +468,7 @@ def take_responses(body: Found) -> Completion:
         texts,
         [*thoughts, *further],
         end=end,
-        tokens=(
-            _get(usage, "input_tokens"),
-            *_count_thoughts(usage, "output_tokens"),
-            *_count_cached(usage),
-        ),
+        tokens=(_get(usage, "input_tokens"), *_count_said(usage, "output_tokens")),
         refusal=refusal,
         reply=message if refusal is not None else None,
         logprobs={"content": tokens} if tokens else None,
@@ -497,7 +489,7 @@ def take_anthropic(body: Found) -> Completion:
         texts,
         thoughts,
         end=end,
-        tokens=(asked, *_count_thoughts(usage, "output_tokens"), *_count_cached(usage)),
+        tokens=(asked, *_count_said(usage, "output_tokens")),
         refusal=refusal,
         reply=reply if refusal is not None or not texts else None,
     )
@@ -589,14 +581,17 @@ def _find_thought(part: object, *names: str) -> str:
     return ""
 
 
-def _count_thoughts(usage: object, name: str) -> tuple[object, object]:
-    """Return the tokens of a completion, with those of its thoughts, which some count apart; and these."""
+def _count_said(usage: object, name: str) -> Sequence[object]:
+    """Return the tokens of a completion, with those of its thoughts, which some count apart; and these.
+
+    Then come the tokens of the prompt that were read from the provider's cache, and those written to it.
+    """
     said, thought = _get(usage, name), _get(_get(usage, f"{name}_details"), "reasoning_tokens")
     thought = read_count(_get(usage, "reasoning_tokens") if thought is None else thought)
     total = _add_counts(usage, name, "prompt_tokens", "input_tokens")
     if thought and total is not None and _get(usage, "total_tokens") == total + thought:
         said = (read_count(said) or 0) + thought
-    return said, thought
+    return said, thought, *_count_cached(usage)
 
 
 #: Where the APIs say how many tokens of a prompt were read from their cache, and how many written to it.

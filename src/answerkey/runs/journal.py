@@ -135,21 +135,24 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 @dataclass(frozen=True)
 class Usage:
-    """What was asked so far, cache aside, for one task, purpose (`solve`, `judge:<scorer>`) and source."""
+    """What was asked so far, cache aside, for one task, purpose (`solve`, `judge:<scorer>`) and source.
+
+    `tokens` are those that have a price, in the order of `PRICED_NAMES`.
+    """
 
     specification: str
     purpose: str
     source: str
     calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
+    tokens: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JournalCall:
-    """One call of a task, as far as what it took is concerned; `latency` is in seconds."""
+    """One call of a task, as far as what it took is concerned; `latency` is in seconds.
+
+    `tokens` are in the order of `USAGE_NAMES`.
+    """
 
     purpose: str
     sample_id: str
@@ -158,11 +161,7 @@ class JournalCall:
     attempts: int | None
     latency: float | None
     error: str | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    reasoning_tokens: int | None
-    cached_tokens: int | None
-    cache_write_tokens: int | None
+    tokens: tuple[int | None, ...]
 
 
 class Journal:
@@ -262,13 +261,13 @@ class Journal:
         """Return what was asked so far, failed calls included; tokens that were not told count as none."""
         with self._lock, self._translated():
             rows = self._connection.execute(_SUM).fetchall()
-        return [Usage(*row) for row in rows]
+        return [Usage(*row[:4], row[4:]) for row in rows]
 
     def list_calls(self, specification: str) -> Iterator[JournalCall]:
         """Yield the calls of a task, in no particular order; one that two tasks share is the first one's."""
         with self._lock, self._translated(), closing(self._connection.cursor()) as cursor:
             for row in cursor.execute(_LIST, (specification,)):
-                yield JournalCall(*row)
+                yield JournalCall(*row[:7], row[7:])
 
     def list_batches(self, identity: str) -> list[Submitted]:
         """Return the batches of a connection that are not collected yet, the oldest first."""

@@ -173,6 +173,7 @@ class Generation(Fields):
     reasoning_effort: Effort | None = None
     reasoning_budget: Annotated[Whole, Field(ge=0)] | None = None
     thinking: Thinking | None = None
+    prompt_caching: bool | None = None
     extra_body: dict[str, Any] | None = None
 
 

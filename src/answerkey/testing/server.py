@@ -148,27 +148,17 @@ class BatchStore:
             ends = Counter(one["result"]["type"] for one in self._list_results(key))
             ends["processing"] = 0 if is_over else counts["total"]
             kinds = ("processing", "succeeded", "errored", "canceled", "expired")
-            return {
-                "id": key,
-                "type": "message_batch",
-                "processing_status": "ended" if is_over else "in_progress",
-                "request_counts": {kind: ends[kind] for kind in kinds},
-                "created_at": made,
-                "results_url": f"/v1/messages/batches/{key}/results" if is_over else None,
-            }
+            about = {"id": key, "type": "message_batch", "request_counts": {one: ends[one] for one in kinds}}
+            about |= {"processing_status": "ended" if is_over else "in_progress", "created_at": made}
+            return about | {"results_url": f"/v1/messages/batches/{key}/results" if is_over else None}
         theirs = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
-        about = {
-            "displayName": name,
-            "state": f"BATCH_STATE_{_GEMINI_STATES.get(state, state.upper())}",
-            "batchStats": {f"{theirs[one]}Count": str(count) for one, count in counts.items()},
-        }
+        stats = {f"{theirs[one]}Count": str(count) for one, count in counts.items()}
+        state = _GEMINI_STATES.get(state, state.upper())
+        about = {"displayName": name, "state": f"BATCH_STATE_{state}", "batchStats": stats}
         end: dict[str, Any] = {"done": True, "error": {"code": 1, "message": f"the batch is {state}"}}
-        if state == "completed":
-            said = [
-                {"metadata": {"key": one["custom_id"]}, **_write_answer(one["result"])}
-                for one in self._list_results(key)
-            ]
-            end = {"done": True, "response": {"inlinedResponses": {"inlinedResponses": said}}}
+        if state == "SUCCEEDED":
+            answers = [_write_answer(one) for one in self._list_results(key)]
+            end = {"done": True, "response": {"inlinedResponses": {"inlinedResponses": answers}}}
         return {"name": f"batches/{key}", "metadata": about, **(end if is_over else {})}
 
     def _list_results(self, key: str) -> list[dict[str, Any]]:
@@ -220,9 +210,12 @@ def _end_line(line: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "succeeded", "message": body} if is_good else {"type": "errored", "error": body}
 
 
-def _write_answer(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an answer as Gemini writes it."""
-    return {"response": result["message"]} if "message" in result else {"error": result["error"]["error"]}
+def _write_answer(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what became of a call as Gemini writes it."""
+    about, result = {"metadata": {"key": one["custom_id"]}}, one["result"]
+    if result["type"] == "errored":
+        return {**about, "error": result["error"]["error"]}
+    return {**about, "response": result["message"]}
 
 
 def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:

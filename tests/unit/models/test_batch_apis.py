@@ -258,7 +258,7 @@ def test_looks_are_told(api: str) -> None:
     ("api", "errors"),
     [
         ("anthropic", ["errored: no x, please", "expired: the batch expired before this call was answered"]),
-        ("gemini", ["the batch reports an error: no x, please", "the batch is expired"]),
+        ("gemini", ["the batch reports an error: no x, please", "the batch is EXPIRED"]),
     ],
 )
 def test_calls_that_failed_or_expired_are_handed_in_again(api: str, errors: list[str]) -> None:
@@ -281,7 +281,7 @@ def test_a_batch_that_ends_otherwise_leaves_no_call_without_a_completion(api: st
     """A refused batch is E306; calls of a cancelled one are errors."""
     connection, desk, kept = make_connection(api), Desk(behaviour=Behaviour(batch_outcome=outcome)), Kept()  # type: ignore[arg-type]
     if (api, outcome) == ("gemini", "failed"):
-        with pytest.raises(SolverError, match="refuses the batch `batch_1`: the batch is failed"):
+        with pytest.raises(SolverError, match="refuses the batch `batch_1`: the batch is FAILED"):
             kept.complete(connection, desk, "a", "b")
     else:
         assert len(kept.complete(connection, desk, "a", "b")) == 2

@@ -150,7 +150,8 @@ class Options(Overrides):
                 f"`--price {self.price}` is not of the form `IN:OUT`",
                 hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
             )
-        return Price(*(float(one) / MILLION for one in match.groups() if one is not None))
+        prompt, completion, *cached = (float(one) / MILLION for one in match.groups() if one is not None)
+        return Price(prompt, completion, cached[0] if cached else None)
 
 
 class ScoreOptions(TypedDict, total=False):

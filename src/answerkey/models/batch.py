@@ -565,8 +565,8 @@ class BatchRound(Round):
     """Makes calls with distinct keys, all of them unknown to the ledger, in as few batches as can be."""
 
     def __init__(self, client: BatchClient, calls: Sequence[Call]) -> None:
-        super().__init__(client, ())
-        self._connection = client.endpoint.connection.share_prefixes(call.messages for call in calls)
+        super().__init__(client, calls)
+        self._connection = client.endpoint.connection
         self._book = client.book
         self._limits = client.batch_limits
         self._api = find_batch_api(self._connection)(client, client.batch_limits)

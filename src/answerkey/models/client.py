@@ -166,8 +166,8 @@ class Round:
     def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
         self._client = client
         self._settings = client.settings
-        self._endpoint = client.endpoint
-        self._connection = client.endpoint.connection.share_prefixes(call.messages for call in calls)
+        self._endpoint = one = client.endpoint
+        one.connection = one.connection.share_prefixes(call.messages for call in calls)
         self._rest = iter(calls)
         self._size = min(len(calls), 2 * client.endpoint.semaphore.cap)
         self._answered: dict[str, Completion] = {}
@@ -237,7 +237,7 @@ class Round:
         """Return the completion of a call, or None when the round is stopped before there is one."""
         endpoint, budget, price = self._endpoint, self._settings.budget, self._settings.price
         try:
-            body = encode_body(self._connection.build(call.messages)).encode()
+            body = encode_body(endpoint.connection.build(call.messages)).encode()
         except AnswerkeyError as error:
             return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
         prompt, longest = endpoint.estimate_tokens(body)

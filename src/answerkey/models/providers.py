@@ -179,17 +179,15 @@ class Connection:
     def share_prefixes(self, prompts: Iterable[Sequence[Message]]) -> Connection:
         """Return the connection that marks what many of these prompts begin with for the provider's cache.
 
-        Each is marked where `prompt_caching` is set.
+        What earlier prompts shared stays marked; with `prompt_caching` every prefix is.
         """
         wanted = self.generation.prompt_caching
-        if wanted is False or "prompt_caching" in self.api.unsupported or isinstance(self.api, AdapterApi):
+        if wanted is False or "prompt_caching" not in getattr(self.api, "names", ()):
             return self
         calls, size = (1, 1) if wanted else (SHARING_CALLS, CACHED_CHARACTERS)
-        counts = Counter(map(_cut_prefix, prompts)).items()
-        shared = (
-            one for one, count in counts if count >= calls and sum(len(text) for _, text in one) >= size
-        )
-        return replace(self, shared=frozenset(shared))
+        many = [one for one, count in Counter(map(_cut_prefix, prompts)).items() if count >= calls]
+        long = (one for one in many if sum(len(text) for _, text in one) >= size)
+        return replace(self, shared=self.shared.union(long))
 
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""

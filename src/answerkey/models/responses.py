@@ -136,7 +136,7 @@ def _read_mapping(message: Found, depth: int) -> Completion:
     asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
     name = "completion_tokens" if "completion_tokens" in usage else "output_tokens"
     tokens = (asked, *map(read_count, _count_said(usage, name)))
-    return replace(completion, **dict(zip(USAGE_NAMES, tokens, strict=True)))
+    return completion.with_fields(**dict(zip(USAGE_NAMES, tokens, strict=True)))
 
 
 def read_count(value: object) -> int | None:

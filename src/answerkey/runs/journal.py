@@ -261,13 +261,13 @@ class Journal:
         """Return what was asked so far, failed calls included; tokens that were not told count as none."""
         with self._lock, self._translated():
             rows = self._connection.execute(_SUM).fetchall()
-        return [Usage(*row[:4], row[4:]) for row in rows]
+        return [Usage(*row[:4], row[4:]) for row in rows]  # type: ignore[call-arg]  # four columns
 
     def list_calls(self, specification: str) -> Iterator[JournalCall]:
         """Yield the calls of a task, in no particular order; one that two tasks share is the first one's."""
         with self._lock, self._translated(), closing(self._connection.cursor()) as cursor:
             for row in cursor.execute(_LIST, (specification,)):
-                yield JournalCall(*row[:7], row[7:])
+                yield JournalCall(*row[:7], row[7:])  # type: ignore[call-arg]  # seven columns
 
     def list_batches(self, identity: str) -> list[Submitted]:
         """Return the batches of a connection that are not collected yet, the oldest first."""

@@ -356,7 +356,8 @@ def test_a_foreign_batch_of_anthropic_is_not_taken_for_ours() -> None:
     ours = [call.key for call in make_calls(connection, "a", "b")]
     kept.book.keep_batch(Submitted("answerkey-0-0011", connection.identity, ours))
     known = json.loads(desk.replies[0].body) | {"id": "batch_9"}
-    odd = [
+    odd: list[dict[str, object]] = [
+        {},
         {"created_at": "1960-01-01T00:00:00Z"},
         {"created_at": "soon"},
         {"id": "batch_8", "request_counts": 3},

@@ -89,6 +89,18 @@ def test_each_group_of_prompts_is_cached_on_its_own(server: TestServer) -> None:
     assert not any("Lone" in one for one in marked)
 
 
+def test_the_rest_of_a_run_is_marked_like_its_begin(server: TestServer) -> None:
+    """Prompts come some at a time; what was shared by many is cached already when few follow."""
+    connection = open_model(server)
+    calls = make_calls(connection, make_prompts(SYSTEM, count=SHARING_CALLS + 1))
+    with ModelClient(connection) as client:
+        client.complete(calls[:-1])
+        client.complete(calls[-1:])
+    last = server.asked.requests[-1].body
+    assert last is not None
+    assert last["system"] == [{"type": "text", "text": LONG, "cache_control": MARK}]
+
+
 @pytest.mark.parametrize(
     ("prompts", "name"),
     [

@@ -155,7 +155,7 @@ def read_lines(content: Lines, connection: Connection) -> Iterator[tuple[str, Co
 def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
     answer, error = line.get("response"), line.get("error")
     if error:
-        code = error.get("code") if isinstance(error, Mapping) else None
+        code = _dig(error, "code")
         name = code[:_LONGEST] if isinstance(code, str) and code else "the batch reports an error"
         return fail(connection.hide(f"{name}: {find_complaint(error) or 'no reason is given'}"))
     if not isinstance(answer, Mapping):
@@ -252,7 +252,9 @@ class BatchApi:
             return None if found is None else json.dumps(found).encode()
 
         request = self._order(submitted.file, content)
-        return self._read(_parse(await self._fetch(request, self._transfer, recall)))
+        is_large = len(request.body or b"") > MEGABYTE
+        limits = self._transfer if is_large else self._client.endpoint.limits
+        return self._read(_parse(await self._fetch(request, limits, recall)))
 
     def _order(self, file: str, content: bytes | None) -> Request:
         """Return the request that makes a batch."""
@@ -367,14 +369,9 @@ class BatchApi:
 
     def _read(self, shown: Mapping[str, Any]) -> BatchState:
         found = self.read_batch(shown)
-        counts = found.get("request_counts")
-        counts = counts if isinstance(counts, Mapping) else {}
-        done, failed, total = (
-            one if isinstance(one := counts.get(name), int) and one > 0 else 0
-            for name in ("completed", "failed", "total")
-        )
-        status, errors = found.get("status"), found.get("errors")
-        errors = errors.get("data", errors) if isinstance(errors, Mapping) else errors
+        names = ("completed", "failed", "total")
+        done, failed, total = (read_count(_dig(found, "request_counts", name)) or 0 for name in names)
+        status, errors = found.get("status"), _dig(found, "errors", "data") or found.get("errors")
         if not isinstance(status, str):
             raise self._fail("a batch that it shows has no status")
         return BatchState(

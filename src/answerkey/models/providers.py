@@ -206,10 +206,8 @@ class Connection:
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
-        end = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}.get(
-            self.api.name if isinstance(self.api, Api) else ""
-        )
-        why = None
+        ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
+        end, why = ends.get(getattr(self.api, "name", "")), None
         if end is None:
             why = f"{self.api.title} has no batches here (APIs that have them: chat, anthropic, gemini)"
         elif self.host.endswith(AZURE_HOSTS):

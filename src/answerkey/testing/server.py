@@ -84,9 +84,11 @@ class BatchStore:
             case ["batches", key, "results"] if key in self.batches:
                 return b"".join(encode(one) + b"\n" for one in self._list_results(key))
             case [*_, "models", name] if name.endswith(":batchGenerateContent"):
-                entries = body["batch"]["inputConfig"]["requests"]["requests"]
+                batch = body["batch"]
+                entries = (batch.get("inputConfig") or batch["input_config"])["requests"]["requests"]
                 bodies = {one["metadata"]["key"]: one["request"] for one in entries}
-                return self._order(":generateContent", bodies, body["batch"]["displayName"])
+                label = batch.get("displayName") or batch["display_name"]
+                return self._order(":generateContent", bodies, label)
             case [*_, "files", key] if key in self.files:
                 return self._show_file(key)
             case [*_, "batches"] if method == "POST":
@@ -436,7 +438,10 @@ class RequestHandler:
         parts = [part for part in request.path.split("/") if part][-3:]
         if request.method == "POST" and parts[-1:] == ["files"]:
             return web.json_response(store.add_file(await _read_upload(request)))
-        found = store.answer(request.method, parts, body or {}, self.behaviour)
+        try:
+            found = store.answer(request.method, parts, body or {}, self.behaviour)
+        except (AttributeError, KeyError, TypeError):
+            return refuse(CHAT, 400, "the batch is not of the form that its API has")
         if found is None:
             return refuse(CHAT, 404, f"there is nothing at {request.path}")
         if isinstance(found, bytes):

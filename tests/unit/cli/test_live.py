@@ -226,6 +226,9 @@ def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
     assert batch["metrics"] == single["metrics"]
     costs = [one["calls"]["solve"].pop("cost") for one in (batch, single)]
     assert 0 < costs[0] == pytest.approx(costs[1] / 2, abs=1e-6)
+    plan[plan.index(words[-1])] += "?max_tokens=5"
+    dry = [call("run", *plan, "--dry-run", *more).json["dry_run"]["tasks"][0] for more in (["--batch"], [])]
+    assert 0 < dry[0]["cost"] == dry[1]["cost"] / 2
     for calls in (batch["calls"]["solve"], single["calls"]["solve"]):
         calls["latency"] = None
     assert batch["calls"] == single["calls"]

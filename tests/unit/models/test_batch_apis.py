@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.batch import BatchClient, BatchLimits, read_lines
@@ -400,6 +402,25 @@ def test_what_makes_no_sense_fails_nothing_but_its_call(api: str) -> None:
     read = [one for _, one in read_lines(lines, connection)]
     assert read
     assert {one.status for one in read} == {CompletionStatus.ERROR}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+RESULTS = st.fixed_dictionaries({"type": VALUES | st.just("succeeded"), "message": VALUES, "error": VALUES})
+
+
+@given(st.sampled_from(APIS), VALUES | RESULTS, VALUES, VALUES)
+def test_any_result_of_a_call_is_a_completion(
+    api: str, result: object, answer: object, error: object
+) -> None:
+    """Whatever an endpoint says of a call, one completion comes of it and nothing is raised."""
+    line = {"custom_id": "a", "metadata": {"key": "a"}, "result": result, "response": answer, "error": error}
+    ((key, said),) = read_lines([line], make_connection(api))
+    assert key == "a"
+    assert (said.text is None) == (said.status is not CompletionStatus.OK)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ class Options(Overrides):
         if not match:
             raise SpecError(
                 "E119",
-                f"`--price {self.price}` is not of the form `IN:OUT`",
+                f"`--price {self.price}` is not of the form `IN:OUT` or `IN:OUT:CACHED`",
                 hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
             )
         prompt, completion, *cached = (float(one) / MILLION for one in match.groups() if one is not None)

@@ -49,6 +49,24 @@ def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list
     assert "  Retried because  count  example  what was said\n  HTTP 500" in shown
 
 
+def test_cached_tokens_are_counted_priced_and_exported(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 40}}
+    said = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
+    server.change(Reply(body=json.dumps(said).encode()))
+    done = call("run", *words, "--num-samples", "10", "--out", "here", "--price", "1:2:0.1", "--json")
+    calls = done.json["tasks"][0]["calls"]["solve"]
+    assert (calls["prompt_tokens"], calls["cached_tokens"], calls["cache_write_tokens"]) == (1000, 400, 0)
+    assert calls["cost"] == pytest.approx((600 * 1 + 400 * 0.1 + 100 * 2) / 1e6)
+    assert "  tokens   1000 prompt (400 of them cached) + 100 completion\n" in call("show", "here").out
+    assert call("export", "here", "--to", "every_eval_ever", "-o", "there").code == 0
+    rows = Path("there").read_text().splitlines()
+    told = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110, "input_tokens_cache_read": 40}
+    assert [json.loads(row)["token_usage"] for row in rows] == [told] * 10
+
+
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
     """It asks nothing, and counts only the calls that would be made: prompts by characters, `max_tokens`."""
     before = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]

@@ -371,6 +371,7 @@ class ActorClient(ModelClient):
 
         Not in the event loop: joining a cluster takes seconds, and wants the thread that hears of signals.
         """
+        started = ActorRound(self, calls)  # first: actors are to know what these calls share
         if not self.workers:
             nodes = list(self._actors.list_nodes())
             if not nodes:
@@ -382,7 +383,7 @@ class ActorClient(ModelClient):
                 order = Order.pack(share, limits)
                 window = 2 * (share.max_concurrent or limits.max_concurrent)
                 self.workers.append(Worker(node, self._open_actor(node, order), order, window))
-        return ActorRound(self, calls)
+        return started
 
     def replace_worker(self, worker: Worker) -> bool:
         """Open an actor in place of one that is lost; False when its node is gone and had its own endpoint.

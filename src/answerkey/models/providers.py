@@ -76,6 +76,9 @@ CHAT_PATH = "/chat/completions"
 #: A prefix of so many characters (a thousand tokens), with which so many calls begin, is worth caching: what
 #: is written to the cache costs a quarter more, and what is read from it a tenth.
 CACHED_CHARACTERS, SHARING_CALLS = 4096, 20
+#: What a token costs that the prompt cache knew, and one that it took in, as shares of the usual price: for
+#: APIs that have one for all models, where nothing better is known.
+CACHE_SHARES = {"anthropic": {"cached": 0.1, "written": 1.25}, "gemini": {"cached": 0.1, "written": 1.0}}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 _VERSION_END = re.compile(r"/v\d+\w*$")
@@ -242,13 +245,11 @@ class Connection:
 
     def price_cache(self, price: Price) -> Price:
         """Return a price with what tokens of the provider's prompt cache cost, where it does not say it."""
-        names, is_gemini = ("cached", "written"), self.api.identity == APIS["gemini"].identity
-        prices = {
-            name: price.prompt * share for name, share in zip(names, self.api.cache_shares, strict=True)
-        }
-        prices |= {name: one for name in names if (one := getattr(price, name)) is not None}
+        name = getattr(self.api, "name", "")
+        shares = CACHE_SHARES.get(name, {"cached": 1.0, "written": 1.0})
+        unsaid = {one: price.prompt * share for one, share in shares.items() if getattr(price, one) is None}
         # Gemini's batches halve all prices but that of cached tokens.
-        return replace(price, **prices, is_cache_full=is_gemini)
+        return replace(price, **unsaid, is_cache_full=name == "gemini")
 
     @property
     def has_secret(self) -> bool:
@@ -282,9 +283,7 @@ class Api:
 
     `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
     none. `names` are the parameters of `Generation` that the API has, by what it calls them, where dots lead
-    into objects; `takes_schema` is whether it can be asked for JSON of a given shape. `cache_shares` are the
-    prices of a token that the prompt cache knew, and of one that it took in, as shares of the usual price,
-    where nothing better is known.
+    into objects; `takes_schema` is whether it can be asked for JSON of a given shape.
     """
 
     name: ApiName
@@ -298,7 +297,6 @@ class Api:
     headers: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     takes_schema: bool = False
-    cache_shares: tuple[float, float] = (1.0, 1.0)
 
     @property
     def title(self) -> str:
@@ -506,7 +504,6 @@ APIS: dict[ApiName, Api] = {
             "reasoning_budget": "thinking.budget_tokens",
             "prompt_caching": "cache_control",
         },
-        cache_shares=(0.1, 1.25),
     ),
     "gemini": Api(
         "gemini",
@@ -532,7 +529,6 @@ APIS: dict[ApiName, Api] = {
             "reasoning_budget": "thinkingConfig.thinkingBudget",
         },
         takes_schema=True,
-        cache_shares=(0.1, 1.0),
     ),
 }
 
@@ -544,7 +540,6 @@ class AdapterApi:
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
     takes_schema: ClassVar[bool] = False
-    cache_shares: ClassVar[tuple[float, float]] = (1.0, 1.0)
 
     @property
     def title(self) -> str:

@@ -32,6 +32,8 @@ MESSAGE_KEYS = frozenset({"content", "refusal", "tool_calls", "function_call"})
 WRAPPER_KEYS = ("choices", "messages", "output", "message", "items")
 
 Found = Mapping[str, object]
+#: An instance of `dict` is known at once, one of `Mapping` after a search.
+_MAPPINGS = (dict, Mapping)
 _NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
 
 
@@ -41,7 +43,7 @@ def _is_one_of(value: object, words: frozenset[str]) -> bool:
 
 
 def _get(value: object, name: str) -> object:
-    return value.get(name) if isinstance(value, Mapping) else None
+    return value.get(name) if isinstance(value, _MAPPINGS) else None
 
 
 def _list(value: object) -> Sequence[object]:
@@ -594,21 +596,25 @@ def _count_said(usage: object, name: str) -> Sequence[object]:
     return said, thought, *_count_cached(usage)
 
 
-#: Where the APIs say how many tokens of a prompt were read from their cache, and how many written to it.
-_CACHE_NAMES = (
-    ("cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount", "prompt_cache_hit_tokens"),
-    ("cache_write_tokens", "cache_creation_input_tokens"),
+#: How the APIs name the tokens of a prompt that were read from their cache, and those written to it.
+_READ_NAMES = (
+    "cached_tokens",
+    "cache_read_input_tokens",
+    "cachedContentTokenCount",
+    "prompt_cache_hit_tokens",
 )
+_WRITTEN_NAMES = ("cache_write_tokens", "cache_creation_input_tokens")
 
 
-def _count_cached(usage: object) -> list[int | None]:
+def _count_cached(usage: object) -> tuple[object, object]:
     """Return how many tokens of a prompt were read from the provider's cache, and how many written to it."""
-    inner = [_get(usage, name) for name in ("prompt_tokens_details", "input_tokens_details")]
-    places = [one for one in (*inner, usage) if isinstance(one, Mapping)]
-    found = (
-        [read_count(one[name]) for one in places for name in names if name in one] for names in _CACHE_NAMES
-    )
-    return [next((count for count in counts if count is not None), None) for counts in found]
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        if isinstance(inner := _get(usage, name), dict) and isinstance(usage, dict):
+            usage = {**usage, **inner}
+    if not isinstance(usage, _MAPPINGS):
+        return None, None
+    read = next((usage[name] for name in _READ_NAMES if name in usage), None)
+    return read, next((usage[name] for name in _WRITTEN_NAMES if name in usage), None)
 
 
 def _add_counts(usage: object, name: str, *others: str) -> int | None:

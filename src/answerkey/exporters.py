@@ -361,6 +361,9 @@ def _describe_row(
             "output_tokens": reply.completion_tokens,
             "total_tokens": reply.prompt_tokens + reply.completion_tokens,
         }
+        names = ("reasoning_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
+        counts = (reply.reasoning_tokens, reply.cached_tokens, reply.cache_write_tokens)
+        usage |= {name: one for name, one in zip(names, counts, strict=True) if one is not None}
     hashed = json.dumps(asked, sort_keys=True, ensure_ascii=True).encode()
     return {
         "sample_hash": hashlib.sha256(hashed).hexdigest(),

@@ -309,7 +309,11 @@ ALLOW_HOST = option(
 COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
 
 DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
-PRICE = option("--price", "IN:OUT", "Price of a million prompt and completion tokens in USD.")
+PRICE = option(
+    "--price",
+    "IN:OUT",
+    "Price of a million prompt and completion tokens in USD; `:CACHED` for cached ones.",
+)
 ROW_OPTIONS = (
     COLUMN,
     option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),

@@ -81,11 +81,11 @@ class Options(Overrides):
     """The options of `run`, `score`, `check` and `plan_calls`; they win over what the files say.
 
     `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price` says what
-    a million tokens cost, `"IN:OUT"`, where that is not known. With `batch`, the calls of a solver are handed
-    in together. A run stops when most of the first completions of an endpoint cannot be read, with
-    `stop_on_nonsense` also when they are all the same or cut off; with False it goes on. With the engine
-    `ray`, `ray_address` names a cluster; without it one is started here. `max_concurrent` is how many calls
-    are under way at once at most, on each node.
+    a million tokens cost, `"IN:OUT"` or `"IN:OUT:CACHED"`, where that is not known. With `batch`, the calls
+    of a solver are handed in together. A run stops when most of the first completions of an endpoint cannot
+    be read, with `stop_on_nonsense` also when they are all the same or cut off; with False it goes on. With
+    the engine `ray`, `ray_address` names a cluster; without it one is started here. `max_concurrent` is how
+    many calls are under way at once at most, on each node.
     """
 
     allow_failed: int | str | None = None
@@ -144,14 +144,15 @@ class Options(Overrides):
         """Return what one token costs, as the caller says; None when the caller does not."""
         if self.price is None:
             return None
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*:\s*(\d+(?:\.\d+)?)\s*", self.price)
+        match = re.fullmatch(r"{0}:{0}(?::{0})?".format(r"\s*(\d+(?:\.\d+)?)\s*"), self.price)
         if not match:
             raise SpecError(
                 "E119",
-                f"`--price {self.price}` is not of the form `IN:OUT`",
+                f"`--price {self.price}` is not of the form `IN:OUT` or `IN:OUT:CACHED`",
                 hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
             )
-        return Price(float(match[1]) / MILLION, float(match[2]) / MILLION)
+        prompt, completion, *cached = (float(one) / MILLION for one in match.groups() if one is not None)
+        return Price(prompt, completion, cached[0] if cached else None)
 
 
 class ScoreOptions(TypedDict, total=False):

@@ -722,7 +722,8 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
         # Of an echoed text nothing is to be said.
         limit = 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
         most = None if limit is None else limit * calls
-        cost = None if price is None or most is None else charge(price, prompt_tokens, most)
+        if price is not None and most is not None:
+            cost = charge(price, prompt_tokens, most, is_batch=bool(options.batch))
     roles = [find_role(step.scorer) for step in prepared.task.scoring if asks_model(step.scorer)]
     return PlannedTask(
         key=prepared.key,

@@ -24,6 +24,8 @@ from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import (
+    BATCH_SOURCE,
+    PRICED_NAMES,
     BatchLeft,
     BatchSeen,
     Budget,
@@ -95,7 +97,7 @@ def count_calls(
     """
     counts: dict[str, Counter[str]] = {}
     latencies: dict[str, array[float]] = {}
-    errors = Reasons()
+    errors, batches = Reasons(), Counter[tuple[str, str]]()
     for call in calls:
         own = counts.setdefault(call.purpose, Counter())
         own["calls"] += 1
@@ -106,9 +108,10 @@ def count_calls(
             continue
         own["asked"] += 1
         own["retries"] += max(0, (call.attempts or 1) - 1)
-        own["prompt_tokens"] += call.prompt_tokens or 0
-        own["completion_tokens"] += call.completion_tokens or 0
-        own["reasoning_tokens"] += call.reasoning_tokens or 0
+        for name, count in zip(USAGE_NAMES, call.tokens, strict=True):
+            own[name] += count or 0
+            if call.source == BATCH_SOURCE:  # which costs half
+                batches[call.purpose, name] += count or 0
         if call.latency is not None:
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
     described: dict[str, dict[str, Any]] = {}
@@ -116,7 +119,11 @@ def count_calls(
         # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
         price, seconds = prices.get(purpose), sorted(latencies.get(purpose, ()))
         cuts = quantiles(seconds if seconds[1:] else 2 * seconds, n=20, method="inclusive") if seconds else []
-        cost = None if price is None else charge(price, own["prompt_tokens"], own["completion_tokens"])
+        cost = None
+        if price is not None:
+            half = [batches[purpose, name] for name in PRICED_NAMES]
+            full = [own[name] - batches[purpose, name] for name in PRICED_NAMES]
+            cost = charge(price, *full) + charge(price, *half, is_batch=True)
         described[purpose] = {
             "calls": own["calls"],
             "asked": own["asked"],
@@ -533,7 +540,7 @@ def open_session(
             model = models.get((usage.specification, usage.purpose))
             price = choose_price(model, options) if isinstance(model, LiveModel) else None
             if price is not None:
-                budget.spent += charge(price, usage.prompt_tokens, usage.completion_tokens)
+                budget.spent += charge(price, *usage.tokens, is_batch=usage.source == BATCH_SOURCE)
         listener = listener or NobodyLooks()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)
@@ -602,7 +609,8 @@ def _count_continuations(prepared: Prepared) -> int:
 
 def choose_price(model: LiveModel, options: Options) -> Price | None:
     """Return what a model's tokens cost: as the caller says, else as is known of it."""
-    return options.read_price() or model.connection.find_price()
+    price = options.read_price() or model.connection.find_price()
+    return None if price is None else model.connection.price_cache(price)
 
 
 def require_askable(tasks: Sequence[Prepared], options: Options) -> None:

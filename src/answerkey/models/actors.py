@@ -24,7 +24,17 @@ from functools import partial
 from typing import Any, Protocol, Self
 
 from answerkey.errors import HIDDEN, AnswerkeyError, EngineError
-from answerkey.models.calls import Call, CallSettings, Event, Finished, FinishedCalls, Limits, Retried, charge
+from answerkey.models.calls import (
+    Call,
+    CallSettings,
+    Event,
+    Finished,
+    FinishedCalls,
+    Limits,
+    Retried,
+    charge,
+    charge_completion,
+)
 from answerkey.models.client import (
     BUDGET_POLL_SECONDS,
     GRACE_SECONDS,
@@ -360,6 +370,7 @@ class ActorClient(ModelClient):
 
         Not in the event loop: joining a cluster takes seconds, and wants the thread that hears of signals.
         """
+        started = ActorRound(self, calls)  # first: actors are to know what these calls share
         if not self.workers:
             nodes = list(self._actors.list_nodes())
             if not nodes:
@@ -371,7 +382,7 @@ class ActorClient(ModelClient):
                 order = Order.pack(share, limits)
                 window = 2 * (share.max_concurrent or limits.max_concurrent)
                 self.workers.append(Worker(node, self._open_actor(node, order), order, window))
-        return ActorRound(self, calls)
+        return started
 
     def replace_worker(self, worker: Worker) -> bool:
         """Open an actor in place of one that is lost; False when its node is gone and had its own endpoint.
@@ -523,7 +534,7 @@ class ActorRound(Round):
         for number, said in news.finished:
             if number in worker.out:
                 worker.out.discard(number)
-                cost = charge(self._settings.price, said.prompt_tokens, said.completion_tokens)
+                cost = charge_completion(self._settings.price, said)
                 self._settings.budget.settle(self._reserved.pop(number), cost)
                 self._endpoint.note_usage(said, 0)
                 call = self._calls[number]

@@ -16,11 +16,15 @@ from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
-from answerkey.types import Completion, CompletionStatus, Question
+from answerkey.types import CACHE_NAMES, Completion, CompletionStatus, Question
 
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
 KEPT_FILES = 24
+#: The `source` of a completion that came in a batch, and what providers ask for it.
+BATCH_SOURCE, BATCH_SHARE = "batch", 0.5
+#: Tokens that have a price; those of thoughts are among the completion's.
+PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
 RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
 
 
@@ -188,11 +192,22 @@ def find_room() -> int | None:
     return max(1, limit - taken - KEPT_FILES)
 
 
-def charge(price: Price | None, prompt_tokens: float | None, completion_tokens: float | None) -> float:
-    """Return what tokens cost; nothing when no price is known."""
+def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -> float:
+    """Return what tokens cost, given in the order of `PRICED_NAMES`; nothing when no price is known."""
     if price is None:
         return 0.0
-    return price.prompt * (prompt_tokens or 0) + price.completion * (completion_tokens or 0)
+    asked, said, read, written = (*(one or 0 for one in tokens), 0, 0)[: len(PRICED_NAMES)]
+    cost = price.prompt * max(0, asked - read - written) + price.completion * said
+    cost += written * (price.prompt if price.written is None else price.written)
+    cached = read * (price.prompt if price.cached is None else price.cached)
+    share = BATCH_SHARE if is_batch else 1.0
+    return share * cost + cached * (1.0 if price.is_cache_full else share)
+
+
+def charge_completion(price: Price | None, said: Completion) -> float:
+    """Return what a completion cost."""
+    tokens = (getattr(said, name) for name in PRICED_NAMES)
+    return charge(price, *tokens, is_batch=said.source == BATCH_SOURCE)
 
 
 @dataclass

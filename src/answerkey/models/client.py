@@ -28,6 +28,7 @@ from answerkey.models.calls import (
     Limits,
     Retried,
     charge,
+    charge_completion,
     complete_calls,
     make_encoder,
 )
@@ -165,7 +166,8 @@ class Round:
     def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
         self._client = client
         self._settings = client.settings
-        self._endpoint = client.endpoint
+        self._endpoint = one = client.endpoint
+        one.connection = one.connection.share_prefixes(call.messages for call in calls)
         self._rest = iter(calls)
         self._size = min(len(calls), 2 * client.endpoint.semaphore.cap)
         self._answered: dict[str, Completion] = {}
@@ -249,7 +251,7 @@ class Round:
         try:
             completion = await self._send(call, body, prompt + longest)
             if completion is not None:
-                cost = charge(price, completion.prompt_tokens, completion.completion_tokens)
+                cost = charge_completion(price, completion)
             return completion
         finally:
             budget.settle(reserved, cost)

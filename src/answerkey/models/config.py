@@ -308,7 +308,8 @@ class Generation:
     """What is sent beside the messages; None leaves it to the endpoint.
 
     `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the reply is
-    read, and is not sent. `prefill` is how the reply begins; the model goes on from there.
+    read, and is not sent. `prefill` is how the reply begins; the model goes on from there. `prompt_caching`
+    is whether what prompts begin with is marked for the provider's cache.
     """
 
     temperature: float | None = None
@@ -328,6 +329,7 @@ class Generation:
     thinking: Thinking | None = None
     answer_format: AnswerFormat | None = None
     prefill: str | None = None
+    prompt_caching: bool | None = None
     extra_body: Mapping[str, object] | None = None
 
     def given(self) -> dict[str, object]:
@@ -344,7 +346,7 @@ class Generation:
 
     def sent(self) -> dict[str, object]:
         """Return what is set of the parameters that are sent under a name of the API."""
-        own = ("thinking", "extra_body", *FORCED)
+        own = ("thinking", "prompt_caching", "extra_body", *FORCED)
         return {name: value for name, value in self._given.items() if name not in own}
 
     def forced(self) -> dict[str, object]:
@@ -383,6 +385,7 @@ GENERATION_PARAMETERS: dict[str, Parameter] = {
     "thinking": Parameter("", allowed=get_args(Thinking)),
     "answer_format": Parameter("", allowed=get_args(AnswerFormat)),
     "prefill": Parameter(""),
+    "prompt_caching": Parameter(default=False),
 }
 
 
@@ -536,10 +539,18 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Price:
-    """What one token costs, in the currency of the limit."""
+    """What one token costs, in the currency of the limit.
+
+    `cached` is for a token of the prompt that the provider's cache knew, `written` for one that it took in;
+    without them such tokens cost what others do. A batch costs half; `is_cache_full` says that `cached` is
+    the same there.
+    """
 
     prompt: float
     completion: float
+    cached: float | None = None
+    written: float | None = None
+    is_cache_full: bool = False
 
 
 class Model(Protocol):

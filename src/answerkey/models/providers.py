@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -70,11 +71,19 @@ from answerkey.templates import JsonText, RowError, Template, TemplateStopped
 from answerkey.types import Completion
 
 Message = Mapping[str, object]
+#: What prompts may share: roles and texts.
+Prefix = tuple[tuple[str, str], ...]
 
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 #: Anthropic asks for a limit; this one is far above the length of an answer to a question with choices.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
+#: A prefix of so many characters (a thousand tokens), with which so many calls begin, is worth caching: what
+#: is written to the cache costs a quarter more, and what is read from it a tenth.
+CACHED_CHARACTERS, SHARING_CALLS = 4096, 20
+#: What a token costs that the prompt cache knew, and one that it took in, as shares of the usual price: for
+#: APIs that have one for all models, where nothing better is known.
+CACHE_SHARES = {"anthropic": {"cached": 0.1, "written": 1.25}, "gemini": {"cached": 0.1, "written": 1.0}}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 _VERSION_END = re.compile(r"/v\d+\w*$")
@@ -87,7 +96,7 @@ class Connection:
 
     `missing_key` names the environment value whose key the endpoint will ask for and which is not set.
     `schema` is the JSON Schema that the answer is to have, where the API takes one; `choices` are all that it
-    may be.
+    may be. `shared` is what prompts begin with that is marked for the provider's cache.
     """
 
     name: str
@@ -104,6 +113,7 @@ class Connection:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     missing_key: str | None = None
+    shared: frozenset[Prefix] = frozenset()
 
     @cached_property
     def identity(self) -> str:
@@ -112,7 +122,7 @@ class Connection:
             "url": self.url,
             "model": self.model,
             "style": self.api.identity,
-            "generation": self.generation.given(),
+            "generation": replace(self.generation, prompt_caching=None).given(),
             "schema": self.schema,
             "headers": {name: value for name, value in self.headers.items() if isinstance(value, str)},
         }
@@ -185,6 +195,19 @@ class Connection:
         """Return the connection for answers of a shape; the same one where the API cannot be asked for it."""
         return replace(self, schema=schema) if self.api.schema_name else self
 
+    def share_prefixes(self, prompts: Iterable[Sequence[Message]]) -> Connection:
+        """Return the connection that marks what many of these prompts begin with for the provider's cache.
+
+        What earlier prompts shared stays marked; with `prompt_caching` every prefix is.
+        """
+        wanted = self.generation.prompt_caching
+        if wanted is False or "prompt_caching" not in getattr(self.api, "names", ()):
+            return self
+        calls, size = (1, 1) if wanted else (SHARING_CALLS, CACHED_CHARACTERS)
+        many = [one for one, count in Counter(map(_cut_prefix, prompts)).items() if count >= calls]
+        long = (one for one in many if sum(len(text) for _, text in one) >= size)
+        return replace(self, shared=self.shared.union(long))
+
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
         if self.missing_key is not None:
@@ -210,13 +233,14 @@ class Connection:
 
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
-        why = None
-        if self.api.identity != APIS["chat"].identity:
-            why = "only the chat API in the way of OpenAI has batches here"
+        ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
+        end, why = ends.get(getattr(self.api, "name", "")), None
+        if end is None:
+            why = f"{self.api.title} has no batches here (APIs that have them: chat, anthropic, gemini)"
         elif self.host.endswith(AZURE_HOSTS):
             why = "batches of Azure are not in this release"
-        elif not urlsplit(self.url).path.endswith(CHAT_PATH):
-            why = f"its address does not end in `{CHAT_PATH}`, so where its batches are is not known"
+        elif not urlsplit(self.url).path.endswith(end):
+            why = f"its address does not end in `{end}`, so where its batches are is not known"
         if why is not None:
             hint = "leave `--batch` out; calls are then sent one by one"
             raise SpecError("E119", f"`--batch` cannot be used with `{self.name}`: {why}", hint=hint)
@@ -230,12 +254,26 @@ class Connection:
             prices: Any = importlib.import_module("genai_prices")
         except ImportError:
             return None
-        usage = prices.Usage(input_tokens=_PRICED_TOKENS, output_tokens=_PRICED_TOKENS)
+        about = {"model_ref": self.model or "", "provider_api_url": self.url}
         try:
-            found = prices.calc_price(usage, model_ref=self.model or "", provider_api_url=self.url)
+            found = [  # tokens of the cache are among the input's
+                prices.calc_price(
+                    prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS}), **about
+                )
+                for name in ("output_tokens", "cache_read_tokens", "cache_write_tokens")
+            ]
         except LookupError:
             return None
-        return Price(float(found.input_price) / _PRICED_TOKENS, float(found.output_price) / _PRICED_TOKENS)
+        first, read, written = (float(one.input_price) / _PRICED_TOKENS for one in found)
+        return Price(first, float(found[0].output_price) / _PRICED_TOKENS, read, written)
+
+    def price_cache(self, price: Price) -> Price:
+        """Return a price with what tokens of the provider's prompt cache cost, where it does not say it."""
+        name = getattr(self.api, "name", "")
+        shares = CACHE_SHARES.get(name, {"cached": 1.0, "written": 1.0})
+        unsaid = {one: price.prompt * share for one, share in shares.items() if getattr(price, one) is None}
+        # Gemini's batches halve all prices but that of cached tokens.
+        return replace(price, **unsaid, is_cache_full=name == "gemini")
 
     @property
     def has_secret(self) -> bool:
@@ -416,13 +454,32 @@ def _write_anthropic(
     budget = connection.generation.reasoning_budget
     if budget is not None:
         given["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
-    return {
+    body = {
         "model": connection.model,
         "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # which limits thoughts and answer together
         "messages": [{"role": role, "content": write_parts(one, "anthropic")} for role, one in others],
         **({} if system is None else {"system": system}),
         **given,
     }
+    prefix = _cut_prefix(messages) if connection.shared else ()
+    return _mark_prefix(body, prefix) if prefix in connection.shared else body
+
+
+def _cut_prefix(messages: Sequence[Message]) -> Prefix:
+    """Return what stands before the last message of the user, as roles and texts."""
+    users = [at for at, one in enumerate(messages) if one.get("role", "user") == "user"]
+    before = messages[: users[-1]] if users else ()
+    return tuple((str(one.get("role", "user")), str(one.get("content"))) for one in before)
+
+
+def _mark_prefix(body: dict[str, Any], prefix: Prefix) -> dict[str, object]:
+    """Mark the last block of a prefix in a body of Anthropic: it is cached up to there."""
+    told = sum(role not in {"system", "developer"} for role, _ in prefix)
+    holder, name = (body["messages"][told - 1], "content") if told else (body, "system")
+    content = holder[name]
+    *parts, last = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    holder[name] = [*parts, {**last, "cache_control": {"type": "ephemeral"}}]
+    return body
 
 
 _GEMINI_ROLES = {"user": "user", "assistant": "model"}
@@ -447,7 +504,7 @@ def _write_gemini(
 
 
 def _same_names(*without: str, **others: str) -> dict[str, str]:
-    left_out = (*without, "thinking", *FORCED)
+    left_out = (*without, "thinking", "prompt_caching", *FORCED)
     return {name: name for name in GENERATION_PARAMETERS if name not in left_out} | others
 
 
@@ -501,6 +558,7 @@ APIS: dict[ApiName, Api] = {
             "reasoning_budget": "thinking.budget_tokens",
             "answer_format": "output_config.format.schema",
             "prefill": "messages",
+            "prompt_caching": "cache_control",
         },
     ),
     "gemini": Api(

@@ -755,6 +755,7 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
         if completion is not None:
             usage = {"prompt": completion.prompt_tokens, "completion": completion.completion_tokens}
             usage |= {"reasoning": count} if (count := completion.reasoning_tokens) else {}
+            usage |= {"cached": count} if (count := completion.cached_tokens) else {}
             tokens = None if set(usage.values()) == {None} else usage
             told = (cut(completion.reasoning), cut(completion.error), completion.latency, tokens)
             values = (text, completion.status.value, completion.finish_reason, *told)

@@ -488,9 +488,13 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
         title = f"Calls of the {kind} {key}" if key else "Calls"
         made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
         thought = f" ({count} of them reasoning)" if (count := one.get("reasoning_tokens")) else ""
+        cached = f" ({count} of them cached)" if (count := one.get("cached_tokens")) else ""
         facts: list[tuple[str, Cell]] = [
             ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),
-            ("tokens", f"{one['prompt_tokens']} prompt + {one['completion_tokens']} completion{thought}"),
+            (
+                "tokens",
+                f"{one['prompt_tokens']} prompt{cached} + {one['completion_tokens']} completion{thought}",
+            ),
         ]
         facts += [] if one["cost"] is None else [("cost", format_cost(one["cost"]))]
         if one["latency"] is not None:

@@ -175,6 +175,7 @@ class Generation(Fields):
     thinking: Thinking | None = None
     answer_format: AnswerFormat | None = None
     prefill: Annotated[Text, Field(min_length=1)] | None = None
+    prompt_caching: bool | None = None
     extra_body: dict[str, Any] | None = None
 
 

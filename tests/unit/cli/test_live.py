@@ -49,6 +49,24 @@ def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list
     assert "  Retried because  count  example  what was said\n  HTTP 500" in shown
 
 
+def test_cached_tokens_are_counted_priced_and_exported(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 40}}
+    said = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
+    server.change(Reply(body=json.dumps(said).encode()))
+    done = call("run", *words, "--num-samples", "10", "--out", "here", "--price", "1:2:0.1", "--json")
+    calls = done.json["tasks"][0]["calls"]["solve"]
+    assert (calls["prompt_tokens"], calls["cached_tokens"], calls["cache_write_tokens"]) == (1000, 400, 0)
+    assert calls["cost"] == pytest.approx((600 * 1 + 400 * 0.1 + 100 * 2) / 1e6)
+    assert "  tokens   1000 prompt (400 of them cached) + 100 completion\n" in call("show", "here").out
+    assert call("export", "here", "--to", "every_eval_ever", "-o", "there").code == 0
+    rows = Path("there").read_text().splitlines()
+    told = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110, "input_tokens_cache_read": 40}
+    assert [json.loads(row)["token_usage"] for row in rows] == [told] * 10
+
+
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
     """It asks nothing, and counts only the calls that would be made: prompts by characters, `max_tokens`."""
     before = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
@@ -104,7 +122,11 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
         (None, ["--max-cost", "1"], "`--max-cost` cannot hold"),
         *((None, ["--price", one], "is not of the form `IN:OUT`") for one in ("1", "1:", "a:b", "-1:2")),
         ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
-        ("anthropic/m", ["--batch"], "only the chat API in the way of OpenAI has batches here"),
+        (
+            "http://127.0.0.1:9/v1/completions#m",
+            ["--batch"],
+            "its address does not end in `/chat/completions`",
+        ),
         (None, ["--batch", "--max-cost", "1", "--price", "1:1"], "`--max-cost` cannot hold in a batch"),
         ("?topk=20&reasoning_effort=low#m", [], "has no parameter `topk`"),
         ("?reasoning_budget=9#m", [], "the API `chat` does not take `reasoning_budget`"),
@@ -216,34 +238,67 @@ def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[
     assert call("show", "half", "--json").json["run"]["status"] == "incomplete"
 
 
-def wait_for_look(server: TestServer, process: subprocess.Popen[str]) -> None:
+BATCHES = {"openai": "/v1/batches", "anthropic": "/v1/messages/batches", "gemini": "/v1beta/batches"}
+
+
+def choose_model(
+    api: str, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """Return the arguments of a run that asks the server in the way of a provider."""
+    monkeypatch.setenv(f"{api.upper()}_BASE_URL", server.url if api == "openai" else server.root)
+    monkeypatch.setenv(f"{api.upper()}_API_KEY", "a-key-of-no-use")
+    return [*words[:-1], f"{api}/m"]
+
+
+def wait_for_look(server: TestServer, process: subprocess.Popen[str], api: str = "openai") -> None:
     """Wait until the process has looked at its batch."""
-    while not server.asked.by_path["/v1/batches/batch_1"] and process.poll() is None:
+    while not server.asked.by_path[f"{BATCHES[api]}/batch_1"] and process.poll() is None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.02)
 
 
-def test_a_batch_has_the_numbers_of_single_calls(call: Call, server: TestServer, words: list[str]) -> None:
+@pytest.mark.parametrize("api", BATCHES)
+def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
+    call: Call, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
     """The same completions, calls and tokens; the endpoint is asked nothing else than its batch."""
     server.change(batch_polls=1)
-    plan = [*words, "--cache-policy", "no-cache", "--json"]
+    words = choose_model(api, server, words, monkeypatch)
+    plan = [*words, "--cache-policy", "no-cache", "--json", "--price", "1:2"]
     batch = call("run", *plan, "--batch").json["tasks"][0]
-    assert {path.split("/")[2] for path in server.asked.by_path} == {"files", "batches"}
+    assert all("batch" in path.lower() or "files" in path for path in server.asked.by_path)
     single = call("run", *plan).json["tasks"][0]
     assert batch["metrics"] == single["metrics"]
+    costs = [one["calls"]["solve"].pop("cost") for one in (batch, single)]
+    assert 0 < costs[0] == pytest.approx(costs[1] / 2, abs=1e-6)
+    plan[plan.index(words[-1])] += "?max_tokens=5"
+    dry = [call("run", *plan, "--dry-run", *more).json["dry_run"]["tasks"][0] for more in (["--batch"], [])]
+    assert 0 < dry[0]["cost"] == dry[1]["cost"] / 2
     for calls in (batch["calls"]["solve"], single["calls"]["solve"]):
         calls["latency"] = None
     assert batch["calls"] == single["calls"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("api", "how"),
+    [
+        *(("openai", one) for one in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)),
+        ("anthropic", signal.SIGKILL),
+        ("gemini", signal.SIGINT),
+    ],
+)
 def test_a_batch_under_way_is_collected_by_resume(
-    call: Call, server: TestServer, words: list[str], how: signal.Signals
+    call: Call,
+    server: TestServer,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    api: str,
+    how: signal.Signals,
 ) -> None:
     """Whatever ends the waiting, the calls are not handed in again; Ctrl-C says what goes on."""
     server.change(batch_polls=1_000_000)
-    with start("run", *words, "--batch", "--out", "half") as process:
-        wait_for_look(server, process)
+    with start("run", *choose_model(api, server, words, monkeypatch), "--batch", "--out", "half") as process:
+        wait_for_look(server, process, api)
         process.send_signal(how)
         _, said = process.communicate(timeout=300)
     if how != signal.SIGKILL:
@@ -256,7 +311,8 @@ def test_a_batch_under_way_is_collected_by_resume(
     server.change(batch_polls=1)
     server.forget()
     assert call("resume", "half").code == 0
-    assert server.asked.by_path == {"/v1/batches/batch_1": 1, "/v1/files/file-2/content": 1}
+    more = {"openai": ["/v1/files/file-2/content"], "anthropic": [f"{BATCHES[api]}/batch_1/results"]}
+    assert server.asked.by_path == dict.fromkeys([f"{BATCHES[api]}/batch_1", *more.get(api, ())], 1)
     assert set(server.asked.by_prompt.values()) == {1}
 
 

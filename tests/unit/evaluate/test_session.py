@@ -240,8 +240,7 @@ def test_what_the_first_twenty_have_in_common_is_said_at_once(
 def call(number: int = 0, **fields: Any) -> JournalCall:  # noqa: ANN401 - of JournalCall
     """Return a call that was answered at once."""
     known: dict[str, Any] = {"purpose": "solve", "sample_id": f"s{number}", "status": "OK", "source": "live"}
-    known |= {"attempts": 1, "latency": 1.0, "prompt_tokens": 10, "completion_tokens": 2}
-    known |= {"reasoning_tokens": None, "error": None}
+    known |= {"attempts": 1, "latency": 1.0, "error": None, "tokens": (10, 2, None, None, None)}
     return JournalCall(**{**known, **fields})
 
 
@@ -253,6 +252,16 @@ def test_calls_tokens_and_cost_add_up() -> None:
     assert (one["prompt_tokens"], one["completion_tokens"]) == (20, 4)
     assert one["cost"] == pytest.approx(0.6)
     assert count_calls(calls, {}, Reasons())["solve"]["cost"] is None
+
+
+def test_a_call_in_a_batch_costs_half_and_a_cached_token_its_own_price() -> None:
+    """Tokens are summed whatever they cost; calls of one task may have come in both ways."""
+    cached = call(0, tokens=(10, 2, 1, 4, 2))
+    price = Price(0.01, 0.1, cached=0.001, written=0.02)
+    one = count_calls([cached, call(1, source="batch")], {"solve": price}, Reasons())["solve"]
+    assert (one["asked"], one["prompt_tokens"]) == (2, 20)
+    assert (one["reasoning_tokens"], one["cached_tokens"], one["cache_write_tokens"]) == (1, 4, 2)
+    assert one["cost"] == pytest.approx(4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + (10 * 0.01 + 2 * 0.1) / 2)
 
 
 def test_latency_is_that_of_calls_that_were_made() -> None:

@@ -438,6 +438,30 @@ def test_batch_is_uploaded_polled_and_fetched() -> None:
         assert fetch(server, batch["error_file_id"])["c0"]["status_code"] == 500
 
 
+def test_batches_of_anthropic_and_gemini_are_made_polled_and_listed() -> None:
+    """In the forms of their APIs; Gemini's fields have two spellings, and what is no batch is refused."""
+    asked = {"model": "m", "max_tokens": 9, "messages": HI}
+    entry = {"request": BODIES["gemini"][1], "metadata": {"key": "g"}}
+    order = {"display_name": "mine", "input_config": {"requests": {"requests": [entry]}}}
+    make = "/v1beta/models/g:batchGenerateContent"
+    with TestServer("B", Behaviour(batch_polls=1)) as server:
+        made = send(server, {"requests": [{"custom_id": "a", "params": asked}]}, "/v1/messages/batches").json
+        assert (made["id"], made["processing_status"]) == ("batch_1", "in_progress")
+        over = get(server, "/v1/messages/batches/batch_1").json
+        assert over["request_counts"]["succeeded"] == 1
+        (line,) = get(server, over["results_url"]).body.splitlines()
+        assert json.loads(line)["result"]["message"]["content"] == [{"type": "text", "text": "B"}]
+        assert get(server, "/v1/messages/batches").json["data"] == [over]
+        assert send(server, {"batch": order}, make).json["metadata"]["displayName"] == "mine"
+        done = get(server, "/v1beta/batches/batch_2").json
+        (answer,) = done["response"]["inlinedResponses"]["inlinedResponses"]
+        assert answer["metadata"] == {"key": "g"}
+        assert answer["response"]["candidates"][0]["content"]["parts"] == [{"text": "B"}]
+        assert get(server, "/v1beta/batches").json["operations"][0] == done
+        for path, body in ((make, {"batch": {}}), (make, {"batch": 3}), ("/v1/messages/batches", {})):
+            assert send(server, body, path).status == 400
+
+
 @pytest.mark.parametrize(("outcome", "served", "left"), [("expired", 2, 1), ("failed", 0, 0)])
 def test_batch_may_end_otherwise(outcome: str, served: int, left: int) -> None:
     """An expired batch has served a part; a failed one nothing."""

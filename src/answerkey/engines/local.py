@@ -6,6 +6,7 @@ own processes alone. What a worker does with a shard is the same on a Ray node.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import pickle
@@ -19,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from answerkey.errors import EngineError, InternalError
 
@@ -42,6 +43,8 @@ _PARENTS_SIGNALS = [
 ]
 #: The function of this process, where it is a worker.
 _loaded: Loaded = "no function was sent"
+#: One thread at a time starts processes: meanwhile this one has no `__main__`.
+_launch = threading.Lock()
 
 
 class Engine(Protocol):
@@ -94,6 +97,39 @@ def count_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+class StoppableThread(threading.Thread, Generic[Part]):
+    """Does one piece of work, and has its outcome; `stop` ends it as Ctrl-C ends the main thread."""
+
+    def __init__(self, work: Callable[[], Part], name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.outcome: Future[Part] = Future()
+        self._work = work
+        self._guard = threading.Lock()
+        self._is_over = False
+
+    def run(self) -> None:
+        """Do the work."""
+        self.outcome.set_running_or_notify_cancel()
+        try:
+            try:
+                found = self._work()
+            finally:
+                with self._guard:
+                    self._is_over = True
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the outcome is told
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(found)
+
+    def stop(self, kind: type[KeyboardInterrupt] = KeyboardInterrupt) -> None:
+        """Raise an interrupt in the work, unless it is over; a call that blocks returns first."""
+        with self._guard:
+            if not self._is_over:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self.ident or 0), ctypes.py_object(kind)
+                )
 
 
 def map_threads(function: Callable[[Shard], Part], shards: Iterable[Shard], count: int) -> Iterator[Part]:
@@ -168,13 +204,14 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
 @contextmanager
 def _launching() -> Iterator[None]:
     """Start processes that do not run the caller's script again, nor hear signals before they are ready."""
-    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with _launch:
+        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker(payload: bytes) -> None:

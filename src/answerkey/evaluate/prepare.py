@@ -24,7 +24,7 @@ from answerkey.datasets.recorded import (
     refuse_single,
 )
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.sources import InlineSource, MemorySource, pin_source
+from answerkey.datasets.sources import InlineSource, MemorySource, Source, pin_source
 from answerkey.datasets.storage import digest_file, hide_query, name_lasting
 from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Spread
@@ -345,30 +345,62 @@ class Prepared:
         )
 
 
+class Opened:
+    """The datasets that several runs share: each is fetched, opened and checked once."""
+
+    def __init__(self) -> None:
+        self._pinned: list[tuple[Source, Source]] = []
+        self._datasets: list[tuple[Source, Selection, Dataset]] = []
+        #: What is wrong with rows, by the dataset and the task that reads them.
+        self.checked: dict[tuple[int, str], Any] = {}
+
+    def pin(self, source: Source) -> Source:
+        """Return a source that will give the same rows again."""
+        for stated, pinned in self._pinned:
+            if _is_same(stated, source):
+                return pinned
+        self._pinned.append((source, pin_source(source)))
+        return self._pinned[-1][1]
+
+    def open(self, source: Source, selection: Selection, name: str) -> Dataset:
+        """Return the dataset of a source, opened now or before."""
+        for known, chosen, dataset in self._datasets:
+            if _is_same(known, source) and (chosen, dataset.name) == (selection, name):
+                return dataset
+        self._datasets.append((source, selection, open_dataset(source, selection=selection, name=name)))
+        return self._datasets[-1][2]
+
+
+def _is_same(one: Source, other: Source) -> bool:
+    """Return whether two sources have the same rows; tables in memory do only if they are one."""
+    return one is other or (not isinstance(other, MemorySource) and one == other)
+
+
 def prepare_specification(
-    specification: Specification, options: Options, *, is_check: bool = False
+    specification: Specification, options: Options, shared: Opened | None = None, *, is_check: bool = False
 ) -> tuple[Prepared | None, list[AnswerkeyError]]:
     """Open everything a specification names; return it with every error met, None without a dataset.
 
-    A check opens the whole dataset, and does without a model.
+    A check opens the whole dataset, and does without a model. What other runs opened is `shared` with them.
     """
     errors: list[AnswerkeyError] = []
+    shared = shared or Opened()
     is_named = specification.completions is not None and options.completions is None
     if is_named:  # the file names the completions, and may say which model wrote them
         options = replace(options, completions=str(specification.completions))
     opened: list[Dataset] = []
     source, examples = specification.dataset, specification.examples
     with _collect(errors, source):
-        source = replace(source, source=pin_source(source.source))
+        source = replace(source, source=shared.pin(source.source))
     with _collect(errors, examples):
-        examples = examples and replace(examples, source=pin_source(examples.source))
+        examples = examples and replace(examples, source=shared.pin(examples.source))
     if errors:
         return None, errors
     specification = replace(specification, dataset=source, examples=examples)
     task = specification.task
     with _collect(errors, source):
         selection = Selection() if is_check else specification.selection
-        opened.append(open_dataset(source.source, selection=selection, name=source.key))
+        opened.append(shared.open(source.source, selection, source.key))
     if not opened:
         return None, errors
     dataset, table, recorded, shown = opened[0], None, None, None
@@ -411,7 +443,9 @@ def prepare_specification(
     judges, problems = open_judges(task, specification.judges)
     errors.extend(problems)
     with _collect(errors, examples):
-        shown = None if examples is None else open_dataset(examples.source, name=examples.key).samples()
+        shown = (
+            None if examples is None else shared.open(examples.source, Selection(), examples.key).samples()
+        )
     prepared = Prepared(
         specification=specification,
         dataset=dataset,

@@ -303,7 +303,10 @@ class Clock:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CallSettings:
-    """How calls are made: where finished ones are kept, what they may cost, who hears of them."""
+    """How calls are made: where finished ones are kept, what they may cost, who hears of them.
+
+    `turn` is held while calls are under way; models that share an endpoint's limits share it.
+    """
 
     ledger: Ledger = field(default_factory=MemoryLedger)
     budget: Budget = field(default_factory=Budget)
@@ -311,6 +314,7 @@ class CallSettings:
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
     clock: Clock = field(default_factory=Clock)
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
 
 def complete_calls(

@@ -222,6 +222,11 @@ class LiveModel(CallSettings):
         # Replies that an earlier version kept have their thoughts in the text.
         return [one if one.raw is not None else take_out_thoughts(one) for one in said]
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the endpoint turned out to be of no use; it is not called again."""
+        return "_client" in self.__dict__ and self._client.reason is not None
+
     def close(self) -> None:
         """Close the connections; twice does no harm."""
         if "_client" in self.__dict__:

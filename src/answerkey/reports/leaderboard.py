@@ -11,21 +11,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from answerkey.comparison.compare import ALPHA, PairComparison
+from answerkey.comparison.compare import ALPHA, Comparison, PairComparison, TaskComparison, compare
+from answerkey.errors import AnswerkeyError, RunError
+from answerkey.evaluate.pairs import name_runs
 from answerkey.metrics.paired import adjust_by_holm
-from answerkey.reports.view import label_metric
+from answerkey.reports.view import count_rows, label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
-from answerkey.text import is_share
+from answerkey.text import (
+    BLANK,
+    Cell,
+    Line,
+    Span,
+    Table,
+    draw_text,
+    format_percent,
+    is_share,
+    lay_out,
+    line,
+    measure_width,
+)
 
 Plain = dict[str, Any]
+Tasks = Mapping[str, TaskRun]
 #: Better and worse of two runs, by their ids.
 Order = tuple[str, str]
 #: So many completions are read together to count their tokens.
 READ_TOGETHER = 131_072
+#: A width for lines that are measured before they are shown.
+WIDEST = 10_000
 
 
 class Column(NamedTuple):
@@ -37,6 +55,83 @@ class Column(NamedTuple):
     key: str
     tasks: Mapping[str, TaskRun]
     pairs: Mapping[Order, PairComparison] | None
+
+
+def compare_tasks(
+    runs: Mapping[str, Run],
+    baseline: str | None = None,
+    *,
+    common: bool = False,
+    with_categories: bool = True,
+) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
+    """Return each compared task with the tasks of the runs that have it, by the ids of the runs, and notices.
+
+    Where not all runs have the same tasks, each task is compared between the runs that have it.
+    """
+    keys = dict.fromkeys(key for run in runs.values() for key in run.tasks)
+    against = None if baseline is None else runs[baseline]
+    given = {"common": common, "with_categories": with_categories}
+    others = {name: run for name, run in runs.items() if name != baseline}
+    try:
+        found = compare(*others.values(), baseline=against, **given)
+        known = [(task, _find_tasks(task.key, runs)) for task in found.tasks]
+        if (
+            baseline is not None
+            or len(known) == len(keys)
+            or all(len(run.tasks) == 1 for run in runs.values())
+        ):
+            return known, [notice.message for notice in found.notices]
+    except AnswerkeyError:
+        if baseline is not None or len(keys) == 1:
+            raise
+    each, notices = [], []
+    problem: AnswerkeyError | None = None
+    for key in keys:
+        some = {name: run for name, run in runs.items() if key in run.tasks}
+        try:
+            found = compare(*some.values(), task=key, **given) if len(some) > 1 else Comparison(())
+        except AnswerkeyError as error:
+            problem = error
+            notices.append(f"`{key}` is not compared: {error.message}")
+        else:
+            each += [(task, _find_tasks(key, some)) for task in found.tasks]
+            notices += [notice.message for notice in found.notices]
+    if not each:
+        raise problem or RunError(
+            "E508", "no two runs have a task in common", hint="compare runs of one task"
+        )
+    chances = [pair.difference.evidence.p for task, _ in each for pair in task.pairs]
+    adjusted = iter(adjust_by_holm(chances))
+    return [
+        (replace(task, pairs=tuple(replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs)), tasks)
+        for task, tasks in each
+    ], list(dict.fromkeys(notices))
+
+
+def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
+    """Return which task of each run is meant: the one of that name, or its only one."""
+    return {
+        name: run.tasks[key] if key in run.tasks else next(iter(run.tasks.values()))
+        for name, run in runs.items()
+    }
+
+
+def list_columns(
+    runs: Mapping[str, Run], compared: Sequence[tuple[TaskComparison, Tasks]], *, is_ranked: bool
+) -> list[Column]:
+    """Return the tasks of the leaderboard: those that were compared, then all others."""
+    columns = []
+    for task, tasks in compared:
+        ids = {one.label: name for one, name in zip(task.runs, tasks, strict=True)}
+        pairs = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
+        columns.append(Column(task.key, tasks, pairs if is_ranked else None))
+    known = {(name, task.key) for column in columns for name, task in column.tasks.items()}
+    left = dict.fromkeys(key for name, run in runs.items() for key in run.tasks if (name, key) not in known)
+    columns += [
+        Column(key, {name: run.tasks[key] for name, run in runs.items() if key in run.tasks}, None)
+        for key in left
+    ]
+    return columns
 
 
 def describe_leaderboard(
@@ -211,3 +306,85 @@ def _find_value(row: Plain) -> float:
     known = [row["mean"], *row["cells"]]
     values = [one["value"] for one in known if one and one["value"] is not None]
     return values[0] if values else -math.inf
+
+
+# The same on a terminal.
+
+
+def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
+    """Return one table, models by tasks, the best first; where it is too wide, a table for each task.
+
+    A run that is not complete shows no number and has no rank.
+    """
+    known = {str(number): run for number, run in enumerate(runs)}
+    complete = {name: run for name, run in known.items() if run.status == "complete"}
+    told, compared = "Where intervals overlap, the order may be chance.", list[tuple[TaskComparison, Tasks]]()
+    try:
+        compared = compare_tasks(complete, with_categories=False)[0] if len(complete) > 1 else []
+    except AnswerkeyError as error:
+        told = f"{told} Ranks cannot be given: {error.message}"
+    columns = list_columns(complete or known, compared, is_ranked=True)
+    board = describe_leaderboard(complete, dict(zip(known, name_runs(runs), strict=True)), columns)
+    rows, heads = board["rows"], [f"{one.key}: {_name_metric(one)}" for one in columns]
+    if any(row["mean"] for row in rows):
+        heads.append("mean of the tasks")
+        for row in rows:
+            row["cells"].append(row["mean"] and {**row["mean"], "is_share": True})
+    for name in [name for name in known if name not in complete]:
+        blank = {"value": None, "status": known[name].status}
+        entry = next(iter(known[name].manifest["tasks"]))
+        rows.append({"name": name_answerer(entry), "cells": [blank] * len(heads)})
+    wide = [[row["name"], *(" ".join(_say_cell(cell, 1)) for cell in row["cells"])] for row in rows]
+    names = [head.partition(":")[0] for head in heads]
+    lines = lay_out(Table(["model", *names], wide, "<" + ">" * len(names)), WIDEST)
+    if len(heads) > 1 and max(sum(measure_width(span.text) for span in one) for one in lines) <= width:
+        told = f"Each cell: per cent, 95 % interval, rank. {told}"
+    else:
+        lines = []
+        for number, head in enumerate(heads):
+            lines += [*([BLANK] if number else []), line("  ", Span(head, "strong"))]
+            lines += _draw_task(rows, number, known, width)
+    if any(column.pairs for column in columns):
+        shared = (
+            "Models share ranks unless their difference on the same samples is shown (p < 0.05, corrected)."
+        )
+        told = told.replace("Where intervals overlap, the order may be chance.", shared)
+    return [line(Span("Comparison", "title")), BLANK, *lines, BLANK, *draw_text(told, width, role="dim")]
+
+
+def _name_metric(column: Column) -> str:
+    task = next(iter(column.tasks.values()))
+    return label_metric(task, task.main_metric) if task.main_metric else "no metric"
+
+
+def _say_cell(cell: Plain | None, digits: int = 2) -> list[str]:
+    """Return value, interval and rank of a model; of a run that is not complete, what it is."""
+    if cell is None or cell["value"] is None:
+        return [cell.get("status", "no value") if cell else "", "", ""]
+    factor = 100 if cell["is_share"] else 1
+    value = f"{factor * cell['value']:.{digits}f}"
+    ends = [f"{factor * end:.{digits}f}" for end in cell["interval"] or ()]
+    first, last = cell["rank"] or (None, None)
+    rank = "" if first is None else f"{first}-{last}" if first != last else str(first)
+    return [value, f"[{', '.join(ends)}]" if ends else "", rank]
+
+
+def _draw_task(rows: Sequence[Plain], number: int, runs: Mapping[str, Run], width: int) -> list[Line]:
+    cells: list[Sequence[Cell]] = []
+    for row in rows:
+        cell, told = row["cells"][number], [""] * 4
+        if cell is None:
+            continue
+        value, interval, rank = _say_cell(cell)
+        if "task" in cell:
+            task = list(runs[cell["run"]].tasks.values())[cell["task"]]
+            counts, of_rows = task.counts, count_rows(task)
+            share = of_rows.get("invalid", 0) / (of_rows["scored"] or 1)
+            told = [str(cell["n"] or 0), format_percent(share)]
+            told += [str(counts[name] or "") for name in ("failed", "errors")]
+        value = Span(
+            f"{value} %" if cell.get("is_share") else value, "warn" if cell["value"] is None else "strong"
+        )
+        cells.append([row["name"], value, interval, rank, *told])
+    header = ("model", "value", "95 % interval", "rank", "n", "invalid", "failed", "errors")
+    return lay_out(Table(header, cells, "<>>>>>>>", flexible=0), width)

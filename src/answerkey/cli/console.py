@@ -249,7 +249,8 @@ class Lane(Display):
 
     def __init__(self, display: Display, name: str, total: int) -> None:
         super().__init__()
-        self._display, self._name, self._total = display, name, total
+        # The address of an endpoint is long, and says less than the name of the model.
+        self._display, self._name, self._total = display, name.rpartition("#")[2] or name, total
         self._observers: list[Observer] = []
         self._state, self._is_over = "", False
 

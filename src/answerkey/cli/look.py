@@ -476,12 +476,17 @@ def compare_command(
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
     from answerkey.reports.view import find_run, find_runs
     from answerkey.text import clean_numbers
+    from answerkey.types import Notice
 
     if fail_on_regression and baseline is None:
         message = "`--fail-on-regression` needs to know worse than what"
         raise SpecError("E119", message, hint="name a run with `--baseline RUN`")
+    each = find_runs(runs)
+    for run in [one for one in each if one.status != "complete"] if len(each) > len(runs) else []:
+        console.warn([Notice(f"`{run.path}` is left out: it is {run.status}")])
+        each.remove(run)
     found = compare(
-        *find_runs(runs),
+        *each,
         baseline=None if baseline is None else find_run(baseline),
         is_corrected=not uncorrected,
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`

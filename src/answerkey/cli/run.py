@@ -208,7 +208,9 @@ def finish(
 
     runs, named = ([made], {}) if isinstance(made, Run) else (made.runs, made.errors)
     errors = [
-        AnswerkeyError(one.code, f"{name}: {one.message}", where=one.where, hint=one.hint)
+        one
+        if f"`{name}`" in one.message
+        else AnswerkeyError(one.code, f"`{name}`: {one.message}", where=one.where, hint=one.hint)
         for name, error in named.items()
         for one in getattr(error, "errors", (error,))
     ]
@@ -225,7 +227,8 @@ def finish(
             console.say(draw_next_steps(runs[0], steps))
         else:
             console.print_lines(draw_leaderboard(runs, console.width))
-            console.say([BLANK, *draw_next_for_several(folder)])
+            if sum(run.status == "complete" for run in runs) > 1:
+                console.say([BLANK, *draw_next_for_several(folder)])
     if errors:
         write_lines([BLANK, *draw_problems(errors, console.width)], sys.stderr)
         console.say_text(f"to go on where it stopped: {more['resume']}")

@@ -18,7 +18,6 @@ import polars as pl
 
 from answerkey.comparison.compare import ALPHA, Comparison, PairComparison, TaskComparison, compare
 from answerkey.errors import AnswerkeyError, RunError
-from answerkey.evaluate.pairs import name_runs
 from answerkey.metrics.paired import adjust_by_holm
 from answerkey.reports.view import count_rows, label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
@@ -324,7 +323,8 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
     except AnswerkeyError as error:
         told = f"{told} Ranks cannot be given: {error.message}"
     columns = list_columns(complete or known, compared, is_ranked=True)
-    board = describe_leaderboard(complete, dict(zip(known, name_runs(runs), strict=True)), columns)
+    names = {name: name_answerer(next(iter(run.manifest["tasks"]))) for name, run in known.items()}
+    board = describe_leaderboard(complete, names, columns)
     rows, heads = board["rows"], [f"{one.key}: {_name_metric(one)}" for one in columns]
     if any(row["mean"] for row in rows):
         heads.append("mean of the tasks")
@@ -332,11 +332,10 @@ def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
             row["cells"].append(row["mean"] and {**row["mean"], "is_share": True})
     for name in [name for name in known if name not in complete]:
         blank = {"value": None, "status": known[name].status}
-        entry = next(iter(known[name].manifest["tasks"]))
-        rows.append({"name": name_answerer(entry), "cells": [blank] * len(heads)})
+        rows.append({"name": names[name], "cells": [blank] * len(heads)})
     wide = [[row["name"], *(" ".join(_say_cell(cell, 1)) for cell in row["cells"])] for row in rows]
-    names = [head.partition(":")[0] for head in heads]
-    lines = lay_out(Table(["model", *names], wide, "<" + ">" * len(names)), WIDEST)
+    header = ["model", *(head.partition(":")[0] for head in heads)]
+    lines = lay_out(Table(header, wide, "<" + ">" * len(heads)), WIDEST)
     if len(heads) > 1 and max(sum(measure_width(span.text) for span in one) for one in lines) <= width:
         told = f"Each cell: per cent, 95 % interval, rank. {told}"
     else:

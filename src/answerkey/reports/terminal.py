@@ -641,13 +641,15 @@ def _say_run(run: RunProgress) -> list[str]:
     calls = run.calls
     if run.state or calls is None:
         return [run.state or "waiting"]
-    _, pace, _, waiting = _say_progress(calls)
-    texts = [calls.task] if calls.task else []
-    texts += [f"{calls.purpose} {calls.done}/{calls.total}"] if calls.purpose != "solve" else []
+    _, texts, _, waiting = _say_progress(calls)
     if calls.accuracy is not None:
-        texts.append(f"accuracy so far {100 * calls.accuracy[0]:.1f} %")
+        texts.append(f"accuracy {100 * calls.accuracy[0]:.1f} %")
     texts += [f"{name} {count}" for name in ("failed", "retried") if (count := getattr(calls, name))]
-    return [*pace, *texts, *([waiting] if waiting else [])]
+    if calls.purpose == "solve":
+        texts.append(calls.task)
+    else:
+        texts.append(f"{calls.task} {calls.purpose} {calls.done}/{calls.total}")
+    return [*([waiting] if waiting else []), *texts]
 
 
 def _say_progress(progress: CallProgress) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:

@@ -6,7 +6,6 @@ own processes alone. What a worker does with a shard is the same on a Ray node.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import pickle
@@ -20,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from answerkey.errors import EngineError, InternalError
 
@@ -97,39 +96,6 @@ def count_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-class StoppableThread(threading.Thread, Generic[Part]):
-    """Does one piece of work, and has its outcome; `stop` ends it as Ctrl-C ends the main thread."""
-
-    def __init__(self, work: Callable[[], Part], name: str) -> None:
-        super().__init__(name=name, daemon=True)
-        self.outcome: Future[Part] = Future()
-        self._work = work
-        self._guard = threading.Lock()
-        self._is_over = False
-
-    def run(self) -> None:
-        """Do the work."""
-        self.outcome.set_running_or_notify_cancel()
-        try:
-            try:
-                found = self._work()
-            finally:
-                with self._guard:
-                    self._is_over = True
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the outcome is told
-            self.outcome.set_exception(error)
-        else:
-            self.outcome.set_result(found)
-
-    def stop(self, kind: type[KeyboardInterrupt] = KeyboardInterrupt) -> None:
-        """Raise an interrupt in the work, unless it is over; a call that blocks returns first."""
-        with self._guard:
-            if not self._is_over:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self.ident or 0), ctypes.py_object(kind)
-                )
 
 
 def map_threads(function: Callable[[Shard], Part], shards: Iterable[Shard], count: int) -> Iterator[Part]:

@@ -19,7 +19,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack
 
 from answerkey.engines import open_engine
-from answerkey.engines.local import StoppableThread
 from answerkey.errors import AnswerkeyError, RunError, SpecError
 from answerkey.evaluate.prepare import Opened, RunOptions, read_options
 from answerkey.evaluate.rerun import reopen_stopped
@@ -32,6 +31,7 @@ from answerkey.evaluate.runner import (
     read_plan,
     start_new,
 )
+from answerkey.models.calls import StoppableThread, Stopped
 from answerkey.runs import (
     Run,
     RunPlace,
@@ -213,12 +213,11 @@ def finish_together(parent: RunPlace, jobs: Sequence[Job], display: Display) -> 
     except BaseException as stop:
         stop.__notes__ = [f"answerkey resume {shlex.quote(str(parent))}"]
         message = getattr(stop, "message", "interrupted")
-        kind = type("Stopped", (KeyboardInterrupt,), {"message": message})
         for one in threads.values():
-            one.stop(kind)
+            one.reason = Stopped(message)
         for number in waiting:  # it was to begin later
-            with suppress(KeyboardInterrupt), started[number].writer:
-                raise kind from stop
+            with suppress(Stopped), started[number].writer:
+                raise Stopped(message) from None
         wait([one.outcome for one in threads.values()])
         raise
     runs, errors = list[Run](), dict[str, AnswerkeyError]()

@@ -19,7 +19,6 @@ from answerkey.datasets.sources import MemorySource, Source
 from answerkey.datasets.storage import hide_query, name_lasting
 from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Engine, open_engine
-from answerkey.engines.local import StoppableThread
 from answerkey.errors import (
     AnswerkeyError,
     EngineError,
@@ -51,6 +50,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
+from answerkey.models.calls import StoppableThread, Stopped
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
@@ -152,7 +152,7 @@ async def arun(
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        thread.stop()
+        thread.reason = Stopped()
         with suppress(AnswerkeyError, KeyboardInterrupt):
             await running
         raise
@@ -277,13 +277,8 @@ def check_tasks(
     checked: list[Prepared] = []
     errors: list[AnswerkeyError] = []
     notices: list[Notice] = []
-    known = {} if opened is None else opened.checked
     for one in tasks:
-        problems = known.get(key := (id(one.dataset), one.task.fingerprint)) or check_task(
-            one, engine, progress
-        )
-        if one.recorded is None:  # completions are checked with the rows
-            known[key] = problems
+        problems = check_task(one, engine, progress, opened)
         notices.extend([*one.dataset.notices, *problems.notices])
         if problems.fatal or len(problems.failed) > options.failed_limit(len(one.dataset)):
             errors.extend(problems.errors(one))
@@ -664,12 +659,14 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
     for specification in (one for plan in plans for one in plan.specifications):
         prepared, problems = prepare_specification(specification, chosen, opened, is_check=True)
         errors.extend(problems)
-        if prepared is None or specification.key in {task.key for task in tasks}:  # with another model
+        if prepared is None:
             continue
-        found = check_task(prepared, open_engine(), progress or stay_silent)
+        found = check_task(prepared, open_engine(), progress or stay_silent, opened)
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
         notices.extend([*dataset.notices, *found.notices])
+        if specification.key in {task.key for task in tasks}:  # with another model
+            continue
         templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
         tasks.append(CheckedTask(specification.key, dataset.name, len(dataset), templates))
     unique = distinct(errors)
@@ -722,8 +719,9 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     chosen = read_options("plan_calls", options)
     plan, _ = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    engine = open_engine(chosen.engine, chosen.ray_address)
-    tasks, _ = check_tasks(prepare_all(plan.specifications, chosen), chosen, engine, stay_silent)
+    engine, opened = open_engine(chosen.engine, chosen.ray_address), Opened()
+    every = [one for each in plan.split() for one in each.specifications]
+    tasks, _ = check_tasks(prepare_all(every, chosen, opened), chosen, engine, stay_silent, opened)
     with closing(CallCache(policy or "reuse")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 

@@ -9,15 +9,17 @@ import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from json import encoder
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
 from answerkey.types import Completion, CompletionStatus, Question
 
+T = TypeVar("T")
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
 KEPT_FILES = 24
@@ -315,6 +317,42 @@ class CallSettings:
     price: Price | None = None
     clock: Clock = field(default_factory=Clock)
     turn: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Stopped(KeyboardInterrupt):
+    """What ends the work of a thread, as Ctrl-C ends that of the main thread."""
+
+    def __init__(self, message: str = "interrupted") -> None:
+        self.message = message
+        super().__init__(message)
+
+
+class StoppableThread(threading.Thread, Generic[T]):
+    """Does one piece of work and has its outcome; work that waits looks now and then whether to stop."""
+
+    def __init__(self, work: Callable[[], T], name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.outcome: Future[T] = Future()
+        self.reason: Stopped | None = None
+        self._work = work
+
+    def run(self) -> None:
+        """Do the work."""
+        self.outcome.set_running_or_notify_cancel()
+        try:
+            found = self._work()
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the outcome is told
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(found)
+
+
+def heed_stop() -> None:
+    """Raise, once, what stops this thread, if it is one that can be stopped."""
+    thread = threading.current_thread()
+    if isinstance(thread, StoppableThread) and thread.reason is not None:
+        reason, thread.reason = thread.reason, None
+        raise reason
 
 
 def complete_calls(

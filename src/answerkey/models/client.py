@@ -29,6 +29,7 @@ from answerkey.models.calls import (
     Retried,
     charge,
     complete_calls,
+    heed_stop,
     make_encoder,
 )
 from answerkey.models.providers import Connection
@@ -97,6 +98,7 @@ class ModelClient:
         Ctrl-C is raised at once; calls under way then have `GRACE_SECONDS`, for which `close` waits.
         """
         with self.settings.turn:
+            heed_stop()  # it may have come while others were calling
             self._await_stopped()
             if self.reason is not None:
                 raise self.reason
@@ -133,7 +135,7 @@ class ModelClient:
         running = self.background.submit(started.run())
         try:
             while not wait([running], timeout=SIGNAL_SECONDS).done:
-                continue
+                heed_stop()
             return running.result()
         except KeyboardInterrupt:
             self._stopping = running

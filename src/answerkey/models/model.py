@@ -28,6 +28,7 @@ from answerkey.models.calls import (
     Limits,
     call_key,
     complete_calls,
+    heed_stop,
 )
 from answerkey.models.config import (
     LATER_INFERENCE_FUNCTION,
@@ -362,6 +363,7 @@ class SnippetModel(CodeModel):
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
                 yield call, replace(self._read_hidden(outcome), prompt=call.messages, source="live")
+                heed_stop()
         except SnippetError as problem:
             message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
@@ -421,6 +423,7 @@ class FunctionModel(CodeModel):
 
         def collect() -> Iterable[tuple[Call, Completion]]:
             done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
+            heed_stop()
             return [(under_way.pop(one), one.result()) for one in done]
 
         pool = ThreadPoolExecutor(most, thread_name_prefix=f"answerkey-{self.name}")  # idle without threads
@@ -432,6 +435,7 @@ class FunctionModel(CodeModel):
                     under_way[pool.submit(self._ask, call)] = call
                 else:
                     yield call, self._ask(call)
+                    heed_stop()
                 while len(under_way) == most:
                     yield from collect()
             while under_way:

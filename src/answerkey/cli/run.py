@@ -98,7 +98,7 @@ def run_command(
             from answerkey.evaluate.runner import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
 
-            each = product(models or [None], completion_columns or [None])
+            each: Any = product(models or [None], completion_columns or [None])
             plans = [plan_calls(file, **options, model=one, completion_column=column) for one, column in each]
             if console.as_json:
                 found = [describe_plan(plan) for plan in plans]
@@ -200,7 +200,6 @@ def finish(
 
     `write` is for what others are to read of it.
     """
-    from answerkey.reports.leaderboard import draw_leaderboard
     from answerkey.reports.terminal import draw_next_for_several, draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run
     from answerkey.runs import Run
@@ -225,7 +224,9 @@ def finish(
             console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
         if is_one:
             console.say(draw_next_steps(runs[0], steps))
-        else:
+        elif runs:
+            from answerkey.reports.leaderboard import draw_leaderboard
+
             console.print_lines(draw_leaderboard(runs, console.width))
             if sum(run.status == "complete" for run in runs) > 1:
                 console.say([BLANK, *draw_next_for_several(folder)])

@@ -117,15 +117,13 @@ def compare(  # noqa: PLR0913 - each is an option of the command
     cluster_by: str | None = None,
     is_corrected: bool = True,
     common: bool = False,
-    with_categories: bool = True,
 ) -> Comparison:
     """Compare runs on the same samples: every pair, or each run with the baseline.
 
     Samples are matched by id, and their truths must be the same; RunError E508 where a comparison would mean
     nothing. `task`, `scorer` and `value` name what is compared, where it is not the main one. `by` is the
     column of the categories, `cluster_by` that of samples that belong together, with the correction C/(C-1)
-    unless `is_corrected` is false. With `common`, samples that not all runs have are left out; without
-    `with_categories`, there are none.
+    unless `is_corrected` is false. With `common`, samples that not all runs have are left out.
     """
     labelled = label_runs(runs, baseline)
     notices: list[Notice] = []
@@ -141,9 +139,7 @@ def compare(  # noqa: PLR0913 - each is an option of the command
             is_corrected=is_corrected,
             common=common,
         )
-        compared.append(
-            _compare_pairs(key, pairing, notices, by=by, baseline=against, with_categories=with_categories)
-        )
+        compared.append(_compare_pairs(key, pairing, notices, by=by, baseline=against))
     return Comparison(_adjust(*compared), against, tuple(dict.fromkeys(notices)))
 
 
@@ -164,7 +160,6 @@ def _compare_pairs(
     *,
     by: str | None = None,
     baseline: str | None = None,
-    with_categories: bool = True,
 ) -> TaskComparison:
     """Return every pair, or those with the baseline; categories are those of the first run's dataset.
 
@@ -172,7 +167,6 @@ def _compare_pairs(
     """
     first, table = pairing.outcomes[0], pairing.table
     category = by or (first.task_run.manifest.get("dataset") or {}).get("category")
-    category = category if with_categories else None
     try:
         if category is not None:
             labels = label_samples(first, category).rename({"label": "category"})

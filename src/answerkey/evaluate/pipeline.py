@@ -142,7 +142,7 @@ def check_task(
     What is wrong with rows does not depend on the model: rows that were checked for another one (`opened`)
     are not read again.
     """
-    known = {} if opened is None or prepared.recorded is not None else opened.checked
+    known: dict[object, RowProblems] = opened.share(dict) if opened and prepared.recorded is None else {}
     if (key := (id(prepared.dataset), prepared.task.fingerprint)) not in known:
         known[key], _ = _run_shards(prepared.only_checked(), None, engine, progress)
     problems = RowProblems(len(prepared.dataset))

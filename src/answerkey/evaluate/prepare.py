@@ -346,34 +346,22 @@ class Prepared:
 
 
 class Opened:
-    """The datasets that several runs share: each is fetched, opened and checked once."""
+    """What several runs share, such as datasets: each is fetched, opened and checked once."""
 
     def __init__(self) -> None:
-        self._pinned: list[tuple[Source, Source]] = []
-        self._datasets: list[tuple[Source, Selection, Dataset]] = []
-        #: What is wrong with rows, by the dataset and the task that reads them.
-        self.checked: dict[tuple[int, str], Any] = {}
+        self._known: list[tuple[object, Any]] = []
 
-    def pin(self, source: Source) -> Source:
-        """Return a source that will give the same rows again."""
-        for stated, pinned in self._pinned:
-            if _is_same(stated, source):
-                return pinned
-        self._pinned.append((source, pin_source(source)))
-        return self._pinned[-1][1]
-
-    def open(self, source: Source, selection: Selection, name: str) -> Dataset:
-        """Return the dataset of a source, opened now or before."""
-        for known, chosen, dataset in self._datasets:
-            if _is_same(known, source) and (chosen, dataset.name) == (selection, name):
-                return dataset
-        self._datasets.append((source, selection, open_dataset(source, selection=selection, name=name)))
-        return self._datasets[-1][2]
+    def share(self, make: Callable[..., Any], *key: object) -> Any:  # noqa: ANN401 - what `make` makes
+        """Return what is made of a key, or was before."""
+        for known, made in self._known:
+            if known == (make, *key):
+                return made
+        self._known.append(((make, *key), make(*key)))
+        return self._known[-1][1]
 
 
-def _is_same(one: Source, other: Source) -> bool:
-    """Return whether two sources have the same rows; tables in memory do only if they are one."""
-    return one is other or (not isinstance(other, MemorySource) and one == other)
+def _open_samples(source: Source, selection: Selection, name: str) -> Dataset:
+    return open_dataset(source, selection=selection, name=name)
 
 
 def prepare_specification(
@@ -391,16 +379,16 @@ def prepare_specification(
     opened: list[Dataset] = []
     source, examples = specification.dataset, specification.examples
     with _collect(errors, source):
-        source = replace(source, source=shared.pin(source.source))
+        source = replace(source, source=shared.share(pin_source, source.source))
     with _collect(errors, examples):
-        examples = examples and replace(examples, source=shared.pin(examples.source))
+        examples = examples and replace(examples, source=shared.share(pin_source, examples.source))
     if errors:
         return None, errors
     specification = replace(specification, dataset=source, examples=examples)
     task = specification.task
     with _collect(errors, source):
         selection = Selection() if is_check else specification.selection
-        opened.append(shared.open(source.source, selection, source.key))
+        opened.append(shared.share(_open_samples, source.source, selection, source.key))
     if not opened:
         return None, errors
     dataset, table, recorded, shown = opened[0], None, None, None
@@ -443,9 +431,8 @@ def prepare_specification(
     judges, problems = open_judges(task, specification.judges)
     errors.extend(problems)
     with _collect(errors, examples):
-        shown = (
-            None if examples is None else shared.open(examples.source, Selection(), examples.key).samples()
-        )
+        if examples is not None:
+            shown = shared.share(_open_samples, examples.source, Selection(), examples.key).samples()
     prepared = Prepared(
         specification=specification,
         dataset=dataset,

@@ -562,21 +562,12 @@ def reopen_stopped(
         chosen = read_options("resume", {**held, **given})
         engine = open_engine(chosen.engine, chosen.ray_address)
         tasks, _ = check_beforehand(_prepare_again(writer, chosen, opened), chosen, engine, progress, opened)
+        writer.restart(describe_system())
+        for one in tasks:
+            for number in range(one.specification.num_runs):
+                writer.task(one.key).repetition(number).clear()
         stack.pop_all()
-        return Resumed(writer, tasks, engine, chosen)
-
-
-class Resumed(Started):
-    """A run that stopped, about to go on."""
-
-    def finish(self, progress: Progress, listener: Listener | None, num_beside: int = 0) -> Run:
-        """Go on where it stopped, and return the run."""
-        with self.writer as writer:
-            writer.restart(describe_system())
-            for one in self.tasks:
-                for number in range(one.specification.num_runs):
-                    writer.task(one.key).repetition(number).clear()
-            return super().finish(progress, listener, num_beside)
+        return Started(writer, tasks, engine, chosen)
 
 
 def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -> list[Prepared]:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -50,7 +51,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import StoppableThread, Stopped
+from answerkey.models.calls import Stop
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
@@ -102,24 +103,14 @@ def run(
         raise SpecError("E119", message, hint="use `ak.run_matrix`, or name one with `model=`")
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
-    ready = prepare_run(path, plan, notices, chosen)
-    given = {"options": ready.options, "listener": listener}
-    return run_new(ready.tasks, place, ready.manifest, engine, progress or stay_silent, **given)
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A run with everything opened, and what `run.json` will say of it before the work begins."""
-
-    tasks: Sequence[Prepared]
-    manifest: Mapping[str, Any]
-    options: Options
+    tasks, manifest, chosen = prepare_run(path, plan, notices, chosen)
+    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
 
 
 def prepare_run(
     path: TaskSource, plan: Plan, notices: Sequence[Notice], options: Options, opened: Opened | None = None
-) -> Ready:
-    """Open everything that a plan of one run names; raise all errors at once."""
+) -> tuple[Sequence[Prepared], dict[str, Any], Options]:
+    """Open everything that a plan of one run names; return what `run.json` will say, too, and all options."""
     policy = options.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     options = replace(options, cache_policy=policy)
     tasks = prepare_all(plan.specifications, options, opened)
@@ -128,7 +119,7 @@ def prepare_run(
         file = hide_query(str(path)) if is_url(str(path)) else name_lasting(path)
     source = {"file": file, "options": options.stored()}
     manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)
-    return Ready(tasks, manifest, options)
+    return tasks, manifest, options
 
 
 async def arun(
@@ -146,16 +137,23 @@ async def arun(
     if callable(model := given.get("model")):
         config = FunctionConfig(model, loop)
         given["model"] = ModelConfig(config.name, config)
-    thread = StoppableThread(lambda: run(path, out=out, progress=progress, **given), "answerkey-run")
-    thread.start()
-    running = asyncio.wrap_future(thread.outcome)
+    stop = Stop()
+
+    def work() -> Run:
+        with stop.followed():
+            return run(path, out=out, progress=progress, **given)
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="answerkey-run")
+    running = loop.run_in_executor(pool, work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        thread.reason = Stopped()
+        stop.message = "interrupted"
         with suppress(AnswerkeyError, KeyboardInterrupt):
             await running
         raise
+    finally:
+        pool.shutdown(wait=False)
 
 
 def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
@@ -215,8 +213,7 @@ def run_new(
     `manifest` is what `run.json` says before the work begins.
     """
     tasks, heard = check_beforehand(tasks, options, engine, progress)
-    started = start_new(Ready(tasks, manifest, options), place, engine, heard)
-    return started.finish(progress, listener)
+    return start_new(tasks, place, manifest, engine, options, heard).finish(progress, listener)
 
 
 @dataclass(frozen=True)
@@ -231,18 +228,23 @@ class Started:
     def finish(self, progress: Progress, listener: Listener | None, num_beside: int = 0) -> Run:
         """Take every task along its path, and return the run."""
         with self.writer as writer:
-            given: dict[str, Any] = {"options": self.options, "listener": listener, "num_beside": num_beside}
-            return run_tasks(self.tasks, writer, self.engine, progress, **given)
+            return run_tasks(self, writer, progress, listener, num_beside)
 
 
-def start_new(ready: Ready, place: RunPlace | None, engine: Engine, heard: Sequence[Notice]) -> Started:
+def start_new(
+    tasks: Sequence[Prepared],
+    place: RunPlace | None,
+    manifest: Mapping[str, Any],
+    engine: Engine,
+    options: Options,
+    heard: Sequence[Notice],
+) -> Started:
     """Write what `run.json` says before the work begins, and what was `heard` when rows were checked."""
-    tasks, manifest = ready.tasks, ready.manifest
     sources = {one.key: describe_sources(one) for one in tasks}
     manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
     memory = ((one.key, one.specification.dataset.source) for one in tasks)
     samples = {key: one.table.samples.frame for key, one in memory if isinstance(one, MemorySource)}
-    return Started(start_run(place, manifest, sources, samples), tasks, engine, ready.options)
+    return Started(start_run(place, manifest, sources, samples), tasks, engine, options)
 
 
 def check_beforehand(
@@ -288,14 +290,7 @@ def check_tasks(
 
 
 def run_tasks(
-    tasks: Sequence[Prepared],
-    writer: RunWriter,
-    engine: Engine,
-    progress: Progress,
-    *,
-    options: Options,
-    listener: Listener | None = None,
-    num_beside: int = 0,
+    started: Started, writer: RunWriter, progress: Progress, listener: Listener | None, num_beside: int
 ) -> Run:
     """Run every task and close the run; `num_beside` other runs call models at the same time.
 
@@ -304,6 +299,7 @@ def run_tasks(
     its end leaves it incomplete, too, with its journal; but rows that are wrong leave nothing of a run that
     calls no model, so that it can be started again once they are mended.
     """
+    tasks, engine, options = started.tasks, started.engine, started.options
     changes: dict[str, Mapping[str, Any]] = {}
     heard: list[Notice] = []
     refused: list[AnswerkeyError] = []

@@ -8,18 +8,17 @@ import json
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from json import encoder
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
 from answerkey.types import Completion, CompletionStatus, Question
 
-T = TypeVar("T")
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
 KEPT_FILES = 24
@@ -322,37 +321,35 @@ class CallSettings:
 class Stopped(KeyboardInterrupt):
     """What ends the work of a thread, as Ctrl-C ends that of the main thread."""
 
-    def __init__(self, message: str = "interrupted") -> None:
-        self.message = message
-        super().__init__(message)
+    message = "interrupted"
 
 
-class StoppableThread(threading.Thread, Generic[T]):
-    """Does one piece of work and has its outcome; work that waits looks now and then whether to stop."""
+class Stop:
+    """Ends the work of the threads that follow it, once it has a message; work that waits looks at it."""
 
-    def __init__(self, work: Callable[[], T], name: str) -> None:
-        super().__init__(name=name, daemon=True)
-        self.outcome: Future[T] = Future()
-        self.reason: Stopped | None = None
-        self._work = work
+    message: str | None = None
 
-    def run(self) -> None:
-        """Do the work."""
-        self.outcome.set_running_or_notify_cancel()
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Let this thread follow it meanwhile."""
+        _following.stop = self
         try:
-            found = self._work()
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the outcome is told
-            self.outcome.set_exception(error)
-        else:
-            self.outcome.set_result(found)
+            yield
+        finally:
+            _following.stop = None
+
+
+_following = threading.local()
 
 
 def heed_stop() -> None:
-    """Raise, once, what stops this thread, if it is one that can be stopped."""
-    thread = threading.current_thread()
-    if isinstance(thread, StoppableThread) and thread.reason is not None:
-        reason, thread.reason = thread.reason, None
-        raise reason
+    """Raise, once, what stops this thread, if it follows something that does."""
+    stop: Stop | None = getattr(_following, "stop", None)
+    if stop is not None and stop.message is not None:
+        _following.stop = None
+        stopped = Stopped(stop.message)
+        stopped.message = stop.message
+        raise stopped
 
 
 def complete_calls(

@@ -19,16 +19,14 @@ import polars as pl
 from answerkey.comparison.compare import ALPHA, Comparison, PairComparison, TaskComparison, compare
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.metrics.paired import adjust_by_holm
-from answerkey.reports.view import count_rows, label_metric
+from answerkey.reports.view import label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
 from answerkey.text import (
     BLANK,
-    Cell,
     Line,
     Span,
     Table,
     draw_text,
-    format_percent,
     is_share,
     lay_out,
     line,
@@ -41,8 +39,6 @@ Tasks = Mapping[str, TaskRun]
 Order = tuple[str, str]
 #: So many completions are read together to count their tokens.
 READ_TOGETHER = 131_072
-#: A width for lines that are measured before they are shown.
-WIDEST = 10_000
 
 
 class Column(NamedTuple):
@@ -57,11 +53,7 @@ class Column(NamedTuple):
 
 
 def compare_tasks(
-    runs: Mapping[str, Run],
-    baseline: str | None = None,
-    *,
-    common: bool = False,
-    with_categories: bool = True,
+    runs: Mapping[str, Run], baseline: str | None = None, *, common: bool = False
 ) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
     """Return each compared task with the tasks of the runs that have it, by the ids of the runs, and notices.
 
@@ -69,10 +61,9 @@ def compare_tasks(
     """
     keys = dict.fromkeys(key for run in runs.values() for key in run.tasks)
     against = None if baseline is None else runs[baseline]
-    given = {"common": common, "with_categories": with_categories}
     others = {name: run for name, run in runs.items() if name != baseline}
     try:
-        found = compare(*others.values(), baseline=against, **given)
+        found = compare(*others.values(), baseline=against, common=common)
         known = [(task, _find_tasks(task.key, runs)) for task in found.tasks]
         if (
             baseline is not None
@@ -88,7 +79,7 @@ def compare_tasks(
     for key in keys:
         some = {name: run for name, run in runs.items() if key in run.tasks}
         try:
-            found = compare(*some.values(), task=key, **given) if len(some) > 1 else Comparison(())
+            found = compare(*some.values(), task=key, common=common) if len(some) > 1 else Comparison(())
         except AnswerkeyError as error:
             problem = error
             notices.append(f"`{key}` is not compared: {error.message}")
@@ -311,79 +302,50 @@ def _find_value(row: Plain) -> float:
 
 
 def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
-    """Return one table, models by tasks, the best first; where it is too wide, a table for each task.
+    """Return one table, models by tasks, the best first, in as many blocks as the width asks for.
 
     A run that is not complete shows no number and has no rank.
     """
     known = {str(number): run for number, run in enumerate(runs)}
     complete = {name: run for name, run in known.items() if run.status == "complete"}
-    told, compared = "Where intervals overlap, the order may be chance.", list[tuple[TaskComparison, Tasks]]()
-    try:
-        compared = compare_tasks(complete, with_categories=False)[0] if len(complete) > 1 else []
-    except AnswerkeyError as error:
-        told = f"{told} Ranks cannot be given: {error.message}"
-    columns = list_columns(complete or known, compared, is_ranked=True)
     names = {name: name_answerer(next(iter(run.manifest["tasks"]))) for name, run in known.items()}
-    board = describe_leaderboard(complete, names, columns)
-    rows, heads = board["rows"], [f"{one.key}: {_name_metric(one)}" for one in columns]
-    if any(row["mean"] for row in rows):
-        heads.append("mean of the tasks")
-        for row in rows:
-            row["cells"].append(row["mean"] and {**row["mean"], "is_share": True})
-    for name in [name for name in known if name not in complete]:
-        blank = {"value": None, "status": known[name].status}
-        rows.append({"name": names[name], "cells": [blank] * len(heads)})
-    wide = [[row["name"], *(" ".join(_say_cell(cell, 1)) for cell in row["cells"])] for row in rows]
-    header = ["model", *(head.partition(":")[0] for head in heads)]
-    lines = lay_out(Table(header, wide, "<" + ">" * len(heads)), WIDEST)
-    if len(heads) > 1 and max(sum(measure_width(span.text) for span in one) for one in lines) <= width:
-        told = f"Each cell: per cent, 95 % interval, rank. {told}"
-    else:
-        lines = []
-        for number, head in enumerate(heads):
-            lines += [*([BLANK] if number else []), line("  ", Span(head, "strong"))]
-            lines += _draw_task(rows, number, known, width)
-    if any(column.pairs for column in columns):
-        shared = (
-            "Models share ranks unless their difference on the same samples is shown (p < 0.05, corrected)."
+    told, compared = "", list[tuple[TaskComparison, Tasks]]()
+    try:
+        compared = compare_tasks(complete)[0] if len(complete) > 1 else []
+    except AnswerkeyError as error:
+        told = f" There are no ranks: {error.message}."
+    board = describe_leaderboard(complete, names, list_columns(complete or known, compared, is_ranked=True))
+    stated = dict.fromkeys(entry["key"] for run in runs for entry in run.manifest["tasks"])
+    heads, rows = [task["key"] for task in board["tasks"]] or list(stated), list[list[str]]()
+    heads += ["mean"] if any(row["mean"] for row in board["rows"]) else []
+    for row in board["rows"]:
+        cells = [*row["cells"], row["mean"] and {**row["mean"], "is_share": True}]
+        rows.append([row["name"], *map(_say_cell, cells[: len(heads)])])
+    for name in [one for one in known if one not in complete]:
+        rows.append([names[name], *[known[name].status] * len(heads)])
+    widest = max(measure_width(text) for _, *cells in [heads, *rows] for text in cells)
+    size = max(1, (width - 4 - max(measure_width(row[0]) for row in rows)) // (widest + 2))
+    lines: list[Line] = [line(Span("Comparison", "title"))]
+    for at in range(0, len(heads), size):
+        block = [[row[0], *row[1 + at : 1 + at + size]] for row in rows]
+        header = ["model", *heads[at : at + size]]
+        lines += [BLANK, *lay_out(Table(header, block, "<" + ">" * (len(header) - 1), flexible=0), width)]
+    if compared:
+        told = (
+            " Models share ranks unless their difference on the same samples is shown (p < 0.05, corrected)."
         )
-        told = told.replace("Where intervals overlap, the order may be chance.", shared)
-    return [line(Span("Comparison", "title")), BLANK, *lines, BLANK, *draw_text(told, width, role="dim")]
+    metrics = (f"{one['metric'] or 'value'}{' in %' * one['is_share']}" for one in board["tasks"])
+    told = f"Each cell: {' or '.join(dict.fromkeys(metrics)) or 'value'}, its 95 % interval, rank.{told}"
+    return [*lines, BLANK, *draw_text(told, width, role="dim")]
 
 
-def _name_metric(column: Column) -> str:
-    task = next(iter(column.tasks.values()))
-    return label_metric(task, task.main_metric) if task.main_metric else "no metric"
-
-
-def _say_cell(cell: Plain | None, digits: int = 2) -> list[str]:
-    """Return value, interval and rank of a model; of a run that is not complete, what it is."""
+def _say_cell(cell: Plain | None) -> str:
+    """Return value, interval and rank of a model in a task."""
     if cell is None or cell["value"] is None:
-        return [cell.get("status", "no value") if cell else "", "", ""]
-    factor = 100 if cell["is_share"] else 1
-    value = f"{factor * cell['value']:.{digits}f}"
-    ends = [f"{factor * end:.{digits}f}" for end in cell["interval"] or ()]
-    first, last = cell["rank"] or (None, None)
-    rank = "" if first is None else f"{first}-{last}" if first != last else str(first)
-    return [value, f"[{', '.join(ends)}]" if ends else "", rank]
-
-
-def _draw_task(rows: Sequence[Plain], number: int, runs: Mapping[str, Run], width: int) -> list[Line]:
-    cells: list[Sequence[Cell]] = []
-    for row in rows:
-        cell, told = row["cells"][number], [""] * 4
-        if cell is None:
-            continue
-        value, interval, rank = _say_cell(cell)
-        if "task" in cell:
-            task = list(runs[cell["run"]].tasks.values())[cell["task"]]
-            counts, of_rows = task.counts, count_rows(task)
-            share = of_rows.get("invalid", 0) / (of_rows["scored"] or 1)
-            told = [str(cell["n"] or 0), format_percent(share)]
-            told += [str(counts[name] or "") for name in ("failed", "errors")]
-        value = Span(
-            f"{value} %" if cell.get("is_share") else value, "warn" if cell["value"] is None else "strong"
-        )
-        cells.append([row["name"], value, interval, rank, *told])
-    header = ("model", "value", "95 % interval", "rank", "n", "invalid", "failed", "errors")
-    return lay_out(Table(header, cells, "<>>>>>>>", flexible=0), width)
+        return "" if cell is None else "no value"
+    numbers = [100 * one if cell["is_share"] else one for one in (cell["value"], *(cell["interval"] or ()))]
+    value, *ends = [f"{one:.1f}" if cell["is_share"] else f"{one:.4g}" for one in numbers]
+    first, last = cell["rank"] or ("", "")
+    rank = f" {first}" if first == last else f" {first}-{last}"
+    interval = f" [{', '.join(ends)}]" if ends else ""
+    return f"{value}{interval}{rank}".rstrip()

@@ -98,7 +98,7 @@ def run_command(
             from answerkey.evaluate.runner import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
 
-            each: Any = product(models or [None], completion_columns or [None])
+            each = product(models or (None,), completion_columns or (None,))
             plans = [plan_calls(file, **options, model=one, completion_column=column) for one, column in each]
             if console.as_json:
                 found = [describe_plan(plan) for plan in plans]

@@ -63,7 +63,7 @@ def run_matrix(
     display: Display | None = None,
     **options: Unpack[RunOptions],
 ) -> Matrix:
-    """Run a file once for each model, or for each column of completions, and return the runs.
+    """Run a file once for each model, or each completion column.
 
     Without `models`, they are those of the file's `matrix`. Each run has a folder below `out`; one alone has
     `out` itself, and raises what ends it. Options as in `Options`; limits are those of each run.
@@ -106,7 +106,10 @@ def run_matrix(
 def resume_matrix(
     folder: str | RunPlace, *, display: Display | None = None, **options: Unpack[RunOptions]
 ) -> Matrix:
-    """Go on with every run below a folder and return all of them; options as in `resume`."""
+    """Go on with every run below a folder.
+
+    Returns all of them; options as in `resume`.
+    """
     from answerkey.evaluate.rerun import reopen_stopped
 
     opened, parent, display = Opened(), find_place(folder), display or _look_away()

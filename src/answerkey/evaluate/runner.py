@@ -652,7 +652,7 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
     errors += loaded.value.find_baseline_errors() if loaded.value else []
     tasks: list[CheckedTask] = []
     opened, plans = Opened(), loaded.value.split() if loaded.value else []
-    for specification in (one for plan in plans for one in plan.specifications):
+    for number, specification in ((n, one) for n, plan in enumerate(plans) for one in plan.specifications):
         prepared, problems = prepare_specification(specification, chosen, opened, is_check=True)
         errors.extend(problems)
         if prepared is None:
@@ -661,7 +661,7 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
         notices.extend([*dataset.notices, *found.notices])
-        if specification.key in {task.key for task in tasks}:  # with another model
+        if number:  # of another model
             continue
         templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
         tasks.append(CheckedTask(specification.key, dataset.name, len(dataset), templates))

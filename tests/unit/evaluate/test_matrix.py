@@ -15,7 +15,9 @@ import polars as pl
 import pytest
 
 import answerkey as ak
+from answerkey.datasets.dataset import open_dataset
 from answerkey.evaluate import matrix, pipeline, prepare, runner
+from answerkey.evaluate.checks import check_samples
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 from .conftest import SCORER, Project
@@ -125,7 +127,7 @@ def test_each_dataset_is_opened_and_checked_once(
 ) -> None:
     """For two tasks with the same prompt and three models: rows are read once, and checked once."""
     opened, checked = list[str](), list[str]()
-    real_open, real_check = prepare.open_dataset, pipeline.check_samples
+    real_open, real_check = open_dataset, check_samples
 
     def open_one(*given: Any, **more: Any) -> Any:  # noqa: ANN401 - as `open_dataset`
         opened.append(more["name"])
@@ -234,12 +236,11 @@ def test_an_error_of_ours_stops_all_runs(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody foresaw comes out, after the others were stopped in order."""
-    real = runner.run_task
 
     def break_one(prepared: Any, *given: Any, **more: Any) -> object:  # noqa: ANN401 - as `run_task`
         if prepared.model.name.endswith("#broken"):
             raise ZeroDivisionError
-        return real(prepared, *given, **more)
+        return pipeline.run_task(prepared, *given, **more)
 
     monkeypatch.setattr(runner, "run_task", break_one)
     with pytest.raises(ZeroDivisionError) as stopped:

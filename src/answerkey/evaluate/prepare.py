@@ -24,7 +24,7 @@ from answerkey.datasets.recorded import (
     refuse_single,
 )
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.sources import InlineSource, MemorySource, pin_source
+from answerkey.datasets.sources import InlineSource, MemorySource, Source, pin_source
 from answerkey.datasets.storage import digest_file, hide_query, name_lasting
 from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Spread
@@ -348,30 +348,55 @@ class Prepared:
         )
 
 
+class Opened:
+    """What several runs share, such as datasets: each is fetched, opened and checked once."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[object, Any]] = []
+
+    def share(self, make: Callable[..., Any], *key: object) -> Any:  # noqa: ANN401 - what `make` makes
+        """Return what is made of a key, or was before."""
+        for known, made in self._known:
+            if known == (make, *key):
+                return made
+        self._known.append(((make, *key), make(*key)))
+        return self._known[-1][1]
+
+
+def _open_samples(source: Source, selection: Selection, name: str) -> Dataset:
+    return open_dataset(source, selection=selection, name=name)
+
+
 def prepare_specification(
-    specification: Specification, options: Options, *, is_check: bool = False, needs_model: bool = True
+    specification: Specification,
+    options: Options,
+    shared: Opened | None = None,
+    *,
+    is_check: bool = False,
+    needs_model: bool = True,
 ) -> tuple[Prepared | None, list[AnswerkeyError]]:
     """Open everything a specification names; return it with every error met, None without a dataset.
 
-    A check opens the whole dataset, and does without a model.
+    A check opens the whole dataset, and does without a model. What other runs opened is `shared` with them.
     """
     errors: list[AnswerkeyError] = []
+    shared = shared or Opened()
     is_named = specification.completions is not None and options.completions is None
     if is_named:  # the file names the completions, and may say which model wrote them
         options = replace(options, completions=str(specification.completions))
     opened: list[Dataset] = []
     source, examples = specification.dataset, specification.examples
     with _collect(errors, source):
-        source = replace(source, source=pin_source(source.source))
+        source = replace(source, source=shared.share(pin_source, source.source))
     with _collect(errors, examples):
-        examples = examples and replace(examples, source=pin_source(examples.source))
+        examples = examples and replace(examples, source=shared.share(pin_source, examples.source))
     if errors:
         return None, errors
     specification = replace(specification, dataset=source, examples=examples)
     task = specification.task
     with _collect(errors, source):
         selection = Selection() if is_check else specification.selection
-        opened.append(open_dataset(source.source, selection=selection, name=source.key))
+        opened.append(shared.share(_open_samples, source.source, selection, source.key))
     if not opened:
         return None, errors
     dataset, table, recorded, shown = opened[0], None, None, None
@@ -414,7 +439,8 @@ def prepare_specification(
     judges, problems = open_judges(task, specification.judges)
     errors.extend(problems)
     with _collect(errors, examples):
-        shown = None if examples is None else open_dataset(examples.source, name=examples.key).samples()
+        if examples is not None:
+            shown = shared.share(_open_samples, examples.source, Selection(), examples.key).samples()
     prepared = Prepared(
         specification=specification,
         dataset=dataset,

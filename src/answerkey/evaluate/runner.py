@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import hashlib
 import json
 import platform
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
@@ -42,6 +40,7 @@ from answerkey.evaluate.checks import PlannedTemplate, plan_templates
 from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
+    Opened,
     Options,
     Prepared,
     Progress,
@@ -56,6 +55,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
+from answerkey.models.calls import Stop
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
 from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
 from answerkey.models.responses import read_text
@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from answerkey.models.cache import CallCache
 
 
+#: A key that is refused, or a model that cannot be reached.
+GIVEN_UP = frozenset({"E304", "E306"})
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as a file has it.
 TaskSource = Task | Mapping[str, object] | str | Path
 
@@ -102,17 +104,28 @@ def run(
     """
     chosen = read_options("run", options)
     plan, notices = read_plan(path, chosen)
-    policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    chosen = replace(chosen, cache_policy=policy)
+    if len(plan.matrix) > 1:
+        message = f"the matrix of `{plan.file}` has {len(plan.matrix)} models, and `run` makes one run"
+        raise SpecError("E119", message, hint="use `ak.run_matrix`, or name one with `model=`")
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
-    tasks = prepare_all(plan.specifications, chosen)
+    tasks, manifest, chosen = prepare_run(path, plan, notices, chosen)
+    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
+
+
+def prepare_run(
+    path: TaskSource, plan: Plan, notices: Sequence[Notice], options: Options, opened: Opened | None = None
+) -> tuple[Sequence[Prepared], dict[str, Any], Options]:
+    """Open everything that a plan of one run names; return what `run.json` will say, too, and all options."""
+    policy = options.cache_policy or cast("CachePolicy | None", plan.cache_policy)
+    options = replace(options, cache_policy=policy)
+    tasks = prepare_all(plan.specifications, options, opened)
     file = None
     if isinstance(path, str | Path):
         file = hide_query(str(path)) if is_url(str(path)) else name_lasting(path)
-    source = {"file": file, "options": chosen.stored()}
+    source = {"file": file, "options": options.stored()}
     manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)
-    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
+    return tasks, manifest, options
 
 
 async def arun(
@@ -130,25 +143,18 @@ async def arun(
     if callable(model := given.get("model")):
         config = FunctionConfig(model, loop)
         given["model"] = ModelConfig(config.name, config)
-    lock, thread = threading.Lock(), list[int]()
+    stop = Stop()
 
     def work() -> Run:
-        thread.append(threading.get_ident())
-        try:
+        with stop.followed():
             return run(path, out=out, progress=progress, **given)
-        finally:
-            with lock:
-                thread.clear()
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="answerkey-run")
     running = loop.run_in_executor(pool, work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        with lock:  # as Ctrl-C does it in the main thread
-            for one in thread:
-                stop = ctypes.py_object(KeyboardInterrupt)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(one), stop)
+        stop.message = "interrupted"
         with suppress(AnswerkeyError, KeyboardInterrupt):
             await running
         raise
@@ -173,7 +179,7 @@ def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
             where=Place(file=named),
             hint="a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset",
         )
-    trust_snippets(loaded.value.specifications, options)
+    trust_snippets((one for plan in loaded.value.split() for one in plan.specifications), options)
     raise_all(loaded.value.find_baseline_errors())
     return loaded.value, list(loaded.notices)
 
@@ -184,12 +190,14 @@ def trust_snippets(specifications: Iterable[Specification], options: Options) ->
     require_trust(snippets, trust_code=options.trust_code)
 
 
-def prepare_all(specifications: Iterable[Specification], options: Options) -> list[Prepared]:
-    """Open everything that specifications name; raise all errors at once."""
+def prepare_all(
+    specifications: Iterable[Specification], options: Options, opened: Opened | None = None
+) -> list[Prepared]:
+    """Open everything that specifications name, but for what is `opened`; raise all errors at once."""
     tasks: list[Prepared] = []
     errors: list[AnswerkeyError] = []
     for specification in specifications:
-        one, problems = prepare_specification(specification, options)
+        one, problems = prepare_specification(specification, options, opened)
         errors.extend(problems)
         tasks.extend([one] if one else [])
     raise_all(errors)
@@ -211,39 +219,74 @@ def run_new(
     `manifest` is what `run.json` says before the work begins.
     """
     tasks, heard = check_beforehand(tasks, options, engine, progress)
+    return start_new(tasks, place, manifest, engine, options, heard).finish(progress, listener)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run whose folder is there and locked, with everything opened and checked."""
+
+    writer: RunWriter
+    tasks: Sequence[Prepared]
+    engine: Engine
+    options: Options
+
+    def finish(self, progress: Progress, listener: Listener | None, num_beside: int = 0) -> Run:
+        """Take every task along its path, and return the run."""
+        with self.writer as writer:
+            return run_tasks(self, writer, progress, listener, num_beside)
+
+
+def start_new(
+    tasks: Sequence[Prepared],
+    place: RunPlace | None,
+    manifest: Mapping[str, Any],
+    engine: Engine,
+    options: Options,
+    heard: Sequence[Notice],
+) -> Started:
+    """Write what `run.json` says before the work begins, and what was `heard` when rows were checked."""
     sources = {one.key: describe_sources(one) for one in tasks}
     manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
     memory = ((one.key, one.specification.dataset.source) for one in tasks)
     samples = {key: one.table.samples.frame for key, one in memory if isinstance(one, MemorySource)}
-    with start_run(place, manifest, sources, samples) as writer:
-        return run_tasks(tasks, writer, engine, progress, options=options, listener=listener)
+    return Started(start_run(place, manifest, sources, samples), tasks, engine, options)
 
 
 def check_beforehand(
-    tasks: Sequence[Prepared], options: Options, engine: Engine, progress: Progress
+    tasks: Sequence[Prepared],
+    options: Options,
+    engine: Engine,
+    progress: Progress,
+    opened: Opened | None = None,
 ) -> tuple[Sequence[Prepared], list[Notice]]:
     """Return the tasks, checked on all rows if any of them calls a model; raise what would keep it from that.
 
-    Not one call is paid for as long as a row of any task is wrong.
+    Not one call is paid for as long as a row of any task is wrong. Rows that another run checked (`opened`)
+    are not checked again.
     """
     if not any(one.calls_models for one in tasks):
         return tasks, []
     from answerkey.evaluate.session import require_askable
 
-    checked, heard = check_tasks(tasks, options, engine, progress)
+    checked, heard = check_tasks(tasks, options, engine, progress, opened)
     require_askable(checked, options)
     return checked, heard
 
 
 def check_tasks(
-    tasks: Sequence[Prepared], options: Options, engine: Engine, progress: Progress
+    tasks: Sequence[Prepared],
+    options: Options,
+    engine: Engine,
+    progress: Progress,
+    opened: Opened | None = None,
 ) -> tuple[list[Prepared], list[Notice]]:
     """Check the rows to be used; refuse when more are wrong than `allow_failed` says."""
     checked: list[Prepared] = []
     errors: list[AnswerkeyError] = []
     notices: list[Notice] = []
     for one in tasks:
-        problems = check_task(one, engine, progress)
+        problems = check_task(one, engine, progress, opened)
         notices.extend([*one.dataset.notices, *problems.notices])
         if problems.fatal or len(problems.failed) > options.failed_limit(len(one.dataset)):
             errors.extend(problems.errors(one))
@@ -253,20 +296,16 @@ def check_tasks(
 
 
 def run_tasks(
-    tasks: Sequence[Prepared],
-    writer: RunWriter,
-    engine: Engine,
-    progress: Progress,
-    *,
-    options: Options,
-    listener: Listener | None = None,
+    started: Started, writer: RunWriter, progress: Progress, listener: Listener | None, num_beside: int
 ) -> Run:
-    """Run every task and close the run.
+    """Run every task and close the run; `num_beside` other runs call models at the same time.
 
     It is incomplete when a call failed for good, or more samples could not be scored than `allow_failed`
-    says. What stops it before its end leaves it incomplete, too, with its journal; but rows that are wrong
-    leave nothing of a run that calls no model, so that it can be started again once they are mended.
+    says. A model that cannot be called ends the tasks that need it, and no others. What stops the run before
+    its end leaves it incomplete, too, with its journal; but rows that are wrong leave nothing of a run that
+    calls no model, so that it can be started again once they are mended.
     """
+    tasks, engine, options = started.tasks, started.engine, started.options
     changes: dict[str, Mapping[str, Any]] = {}
     heard: list[Notice] = []
     refused: list[AnswerkeyError] = []
@@ -289,8 +328,11 @@ def run_tasks(
         if any(one.calls_models for one in tasks):
             from answerkey.evaluate.session import open_session
 
-            session = stack.enter_context(open_session(tasks, writer, options, listener, engine.actors))
+            opened = open_session(tasks, writer, options, listener, engine.actors, num_beside=num_beside)
+            session = stack.enter_context(opened)
         for one in tasks:
+            if session is not None and session.has_given_up(one):
+                continue  # it would fail as the task before did
             limit = options.failed_limit(one.dataset.num_samples)
             try:
                 outcomes = _run_repetitions(one, writer, session, engine, progress, options, is_stopped)
@@ -304,6 +346,11 @@ def run_tasks(
             except AnswerkeyError as stop:
                 if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
                     raise
+                if session is not None and stop.code in GIVEN_UP:  # other models may be called all the same
+                    failures.append(stop)
+                    changes[one.key] = describe_calls(one.key)
+                    session.give_up(one.key)
+                    continue
                 if is_kept or isinstance(stop, EngineError | InternalError):
                     writer.stop({**changes, one.key: describe_calls(one.key)}, stop)
                 else:
@@ -313,7 +360,7 @@ def run_tasks(
                 heard.extend([*one.dataset.notices, *outcomes[0].notices])
             refused.extend(outcomes[-1].refused)
             failures.extend([outcomes[-1].failure] if outcomes[-1].failure else [])
-            if refused or failures:
+            if outcomes[-1].refused or outcomes[-1].failure:
                 continue
             found = {"counts": outcomes[0].totals["counts"], "encoded": outcomes[0].encoded}
             changes[one.key] = found | describe_calls(one.key)
@@ -326,7 +373,7 @@ def run_tasks(
                 writer.stop(changes, errors[0])
             else:
                 writer.discard()
-            raise_all(errors)
+            raise_all(distinct(errors))
         told = writer.manifest["notices"]
         more = [one for one in dict.fromkeys(map(str, heard)) if one not in told]
         writer.manifest["notices"] = [*told, *more]
@@ -612,15 +659,18 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
     errors, notices = list(loaded.errors), list(loaded.notices)
     errors += loaded.value.find_baseline_errors() if loaded.value else []
     tasks: list[CheckedTask] = []
-    for specification in loaded.value.specifications if loaded.value else ():
-        prepared, problems = prepare_specification(specification, chosen, is_check=True)
+    opened, plans = Opened(), loaded.value.split() if loaded.value else []
+    for number, specification in ((n, one) for n, plan in enumerate(plans) for one in plan.specifications):
+        prepared, problems = prepare_specification(specification, chosen, opened, is_check=True)
         errors.extend(problems)
         if prepared is None:
             continue
-        found = check_task(prepared, open_engine(), progress or stay_silent)
+        found = check_task(prepared, open_engine(), progress or stay_silent, opened)
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
         notices.extend([*dataset.notices, *found.notices])
+        if number:  # of another model
+            continue
         templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
         tasks.append(CheckedTask(specification.key, dataset.name, len(dataset), templates))
     unique = distinct(errors)
@@ -676,8 +726,9 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     chosen = read_options("plan_calls", options)
     plan, _ = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    engine = open_engine(chosen.engine, chosen.ray_address)
-    tasks, _ = check_tasks(prepare_all(plan.specifications, chosen), chosen, engine, stay_silent)
+    engine, opened = open_engine(chosen.engine, chosen.ray_address), Opened()
+    every = [one for each in plan.split() for one in each.specifications]
+    tasks, _ = check_tasks(prepare_all(every, chosen, opened), chosen, engine, stay_silent, opened)
     with closing(CallCache(policy or "reuse")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 import polars as pl
 
@@ -206,6 +207,19 @@ class Listener(Protocol):
         """Hear a line about how the run goes on."""
 
 
+class Display(Listener, Protocol):
+    """Who looks at one run, or at several at the same time."""
+
+    def open_run(self, name: str, total: int) -> Display:
+        """Return who looks at one of several runs, whose solvers make so many calls."""
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Take how far a stage is."""
+
+    def close(self, error: AnswerkeyError | None) -> None:
+        """Take that the run is over, and what kept it from its end."""
+
+
 class Observer:
     """Follows the calls of one task; safe for threads.
 
@@ -326,6 +340,12 @@ class Observer:
                 problem=self._problem,
             )
 
+    @property
+    def solved(self) -> int:
+        """How many calls of the solver are done."""
+        with self._lock:
+            return self._counts.get(SOLVE, Counter[str]())["done"]
+
     def _measure_pace(self, asked: int) -> float | None:
         """Return the calls per second of the last seconds; None before there is a second to look back on."""
         now = self._clock()
@@ -408,6 +428,13 @@ def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, boo
 class NobodyLooks:
     """An onlooker for runs that nobody watches."""
 
+    def open_run(self, name: str, total: int) -> NobodyLooks:  # noqa: ARG002 - as for all of them
+        """Look away."""
+        return self
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Look away."""
+
     def follow(self, observer: Observer) -> None:
         """Look away."""
 
@@ -415,6 +442,9 @@ class NobodyLooks:
         """Keep quiet."""
 
     def say(self, text: str) -> None:
+        """Keep quiet."""
+
+    def close(self, error: AnswerkeyError | None) -> None:
         """Keep quiet."""
 
 
@@ -433,6 +463,7 @@ class Session:
     _observers: dict[str, Observer] = field(default_factory=dict)
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _tasks: dict[str, Task] = field(default_factory=dict)
+    _given_up: set[object] = field(default_factory=set)
 
     def bind(self, prepared: Prepared) -> Prepared:
         """Return the task with its live models bound to the run; the session closes them in the end.
@@ -497,6 +528,17 @@ class Session:
             if task == key and isinstance(model, Journaled):
                 model.close()
 
+    def give_up(self, key: str) -> None:
+        """Remember which models of a task could not be called; close all of them."""
+        models = [model for (task, _), model in self._models.items() if task == key]
+        lost = [one for one in models if isinstance(one, LiveModel) and one.is_given_up]
+        self._given_up.update(map(find_account, lost or models))
+        self.close_models(key)
+
+    def has_given_up(self, prepared: Prepared) -> bool:
+        """Whether a task needs a model that could not be called before."""
+        return not self._given_up.isdisjoint(map(find_account, prepared.models.values()))
+
     def describe(self, key: str) -> dict[str, Any]:
         """Return what the task asked, for its entry in `run.json`; nothing for one without a live model."""
         observer = self._observers.get(key)
@@ -514,6 +556,14 @@ class Session:
         return self.writer.journal(self.cache)
 
 
+def find_account(model: Model) -> tuple[str, str | None]:
+    """Return what tells whose limits hold for a model: the host and the key of its endpoint."""
+    if not isinstance(model, LiveModel):
+        return model.name, None
+    key = model.connection.key
+    return urlsplit(model.connection.url).netloc, None if key is None else key.reveal()
+
+
 @contextmanager
 def open_session(
     tasks: Sequence[Prepared],
@@ -521,6 +571,8 @@ def open_session(
     options: Options,
     listener: Listener | None,
     actors: ActorHost | None = None,
+    *,
+    num_beside: int = 0,
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
 
@@ -551,7 +603,7 @@ def open_session(
                 named for purpose, named in one.models.items() if purpose.startswith("fallback:")
             ):
                 listener.say(f"fallback: `{fallback.name}` is asked about {about}")
-        max_open, notices = (None, []) if actors is not None else _fit_connections(tasks)
+        max_open, notices = (None, []) if actors is not None else _fit_connections(tasks, num_beside)
         for notice in notices:
             listener.warn(notice)
         max_open = min(filter(None, (max_open, options.max_concurrent)), default=None)
@@ -560,15 +612,15 @@ def open_session(
         writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
 
 
-def _fit_connections(tasks: Sequence[Prepared]) -> tuple[int | None, list[Notice]]:
+def _fit_connections(tasks: Sequence[Prepared], num_beside: int) -> tuple[int | None, list[Notice]]:
     """Return how many connections each model can have where that is less than it wants, and say so.
 
-    The models of one task are called together.
+    The models of one task are called together, and those of the runs beside this one.
     """
     live = [[model for model in one.models.values() if isinstance(model, LiveModel)] for one in tasks]
     wanted = [one.limits.choose_concurrent(one.connection.max_concurrent) for task in live for one in task]
     room = find_room() if wanted else None
-    most = None if room is None else max(1, room // max(map(len, live)))
+    most = None if room is None else max(1, room // max(map(len, live)) // (1 + num_beside))
     if most is None or most >= max(wanted):
         return None, []
     message = f"at most {most} of {max(wanted)} requests are sent at once: this process may open few files"
@@ -605,6 +657,40 @@ def _count_continuations(prepared: Prepared) -> int:
         return 1
     first = prepared.dataset.rows.slice(0, 1).load(prepared.columns)
     return max(1, len(solver.list_calls(first, prepared.examples)[0]))
+
+
+def calls_live(tasks: Sequence[Prepared]) -> bool:
+    """Return whether tasks call a model that is not built in."""
+    return any(isinstance(model, Journaled) for one in tasks for model in one.models.values())
+
+
+def count_questions(tasks: Sequence[Prepared]) -> int:
+    """Return how many calls solvers will make, those whose answers are known already among them."""
+    live = [one for one in tasks if isinstance(one.model, Journaled)]
+    return sum(one.num_calls * _count_continuations(one) * one.specification.num_runs for one in live)
+
+
+def share_turns(
+    tasks: Sequence[Prepared], turns: dict[object, threading.Lock], options: Options
+) -> Sequence[Prepared]:
+    """Return tasks whose models take turns with those of other tasks that have the same host and key.
+
+    A batch holds up nobody.
+    """
+
+    def share(model: Model | None) -> Any:  # noqa: ANN401 - the model, or one like it
+        if not isinstance(model, LiveModel):
+            return model
+        return replace(model, turn=turns.setdefault(find_account(model), threading.Lock()))
+
+    return [
+        replace(
+            one,
+            model=one.model if options.batch else share(one.model),
+            judges={key: share(judge) for key, judge in one.judges.items()},
+        )
+        for one in tasks
+    ]
 
 
 def choose_price(model: LiveModel, options: Options) -> Price | None:

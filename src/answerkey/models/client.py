@@ -30,6 +30,7 @@ from answerkey.models.calls import (
     charge,
     charge_completion,
     complete_calls,
+    heed_stop,
     make_encoder,
 )
 from answerkey.models.providers import Connection
@@ -83,8 +84,8 @@ class ModelClient:
         self.open_http = open_http
         self._http: HttpClient | None = None
         self.background = Background(f"answerkey-calls-{connection.name}")
-        self._lock = threading.Lock()
-        self._reason: AnswerkeyError | None = None
+        #: Why the endpoint was given up.
+        self.reason: AnswerkeyError | None = None
         #: Calls that are under way after an interrupt.
         self._stopping: Future[dict[str, Completion]] | None = None
         self._close = weakref.finalize(self, _shut_down, self.background, self.executor)
@@ -97,10 +98,11 @@ class ModelClient:
         raises; what was answered before is in the ledger. An endpoint that was given up is not called again.
         Ctrl-C is raised at once; calls under way then have `GRACE_SECONDS`, for which `close` waits.
         """
-        with self._lock:
+        with self.settings.turn:
+            heed_stop()  # it may have come while others were calling
             self._await_stopped()
-            if self._reason is not None:
-                raise self._reason
+            if self.reason is not None:
+                raise self.reason
             asked = list({call.key: call for call in calls}.values())
             known = self.executor.submit(self.settings.ledger.find, asked).result()
             return complete_calls(calls, known, self._send, self.settings.watch)
@@ -134,14 +136,14 @@ class ModelClient:
         running = self.background.submit(started.run())
         try:
             while not wait([running], timeout=SIGNAL_SECONDS).done:
-                continue
+                heed_stop()
             return running.result()
         except KeyboardInterrupt:
             self._stopping = running
             self.background.call(lambda: started.stop(None, grace=GRACE_SECONDS))
             raise
         except AnswerkeyError as error:
-            self._reason = error
+            self.reason = error
             raise
 
     def _await_stopped(self) -> None:

@@ -28,6 +28,7 @@ from answerkey.models.calls import (
     Limits,
     call_key,
     complete_calls,
+    heed_stop,
 )
 from answerkey.models.config import (
     LATER_INFERENCE_FUNCTION,
@@ -233,6 +234,11 @@ class LiveModel(CallSettings):
         # Replies that an earlier version kept have their thoughts in the text.
         return [one if one.raw is not None else take_out_thoughts(one) for one in said]
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the endpoint turned out to be of no use; it is not called again."""
+        return "_client" in self.__dict__ and self._client.reason is not None
+
     def close(self) -> None:
         """Close the connections; twice does no harm."""
         if "_client" in self.__dict__:
@@ -368,6 +374,7 @@ class SnippetModel(CodeModel):
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
                 yield call, replace(self._read_hidden(outcome), prompt=call.messages, source="live")
+                heed_stop()
         except SnippetError as problem:
             message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
@@ -427,6 +434,7 @@ class FunctionModel(CodeModel):
 
         def collect() -> Iterable[tuple[Call, Completion]]:
             done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
+            heed_stop()
             return [(under_way.pop(one), one.result()) for one in done]
 
         pool = ThreadPoolExecutor(most, thread_name_prefix=f"answerkey-{self.name}")  # idle without threads
@@ -438,6 +446,7 @@ class FunctionModel(CodeModel):
                     under_way[pool.submit(self._ask, call)] = call
                 else:
                     yield call, self._ask(call)
+                    heed_stop()
                 while len(under_way) == most:
                     yield from collect()
             while under_way:

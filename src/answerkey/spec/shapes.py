@@ -314,11 +314,26 @@ class SpecificationFields(SelectionFields):
     repeatability: RepeatabilityFields | None = None
 
 
+class MatrixFields(Fields):
+    """Every model on every task, one run for each model; a task is its key, or a task specification."""
+
+    models: Annotated[list[ModelReference], Field(min_length=1)]
+    tasks: Annotated[list[Key | Annotated[Any, part("specification")]], Field(min_length=1)]
+
+
+def _require_tasks(schema: dict[str, Any]) -> None:
+    schema["required"] = []
+    schema["oneOf"] = [{"required": ["task_specifications"]}, {"required": ["matrix"]}]
+
+
 class EvaluationFields(NamedByFile):
     """What a run evaluates."""
 
+    model_config = ConfigDict(json_schema_extra=_require_tasks)
+
     config_spec: list[Annotated[Any, part("parameter")]] | None = None
     task_specifications: list[Annotated[Any, part("specification")]]
+    matrix: MatrixFields | None = None
     mode: Literal["debug", "full"] | None = Field(default=None, json_schema_extra=OLD)
     num_samples: Count | None = Field(default=None, json_schema_extra=OLD)
     subsampling: Subsampling | None = Field(default=None, json_schema_extra=OLD)

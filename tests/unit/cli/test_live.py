@@ -483,3 +483,33 @@ def test_the_connections_of_a_task_that_is_done_are_closed(server: TestServer, w
     done = run_with_files(56, "run", "run.yaml", "--out", "here")
     assert done.returncode == 0, done.stderr
     assert server.asked.total == 8 * 120
+
+
+def test_several_models_end_with_what_failed_and_how_to_go_on(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """Exit code 3; the others are complete. `resume`, `compare` and `report` take the folder of all runs."""
+    models = ["--model", f"{server.url}#other", "--model", "http://127.0.0.1:9/v1#down", "--out", "all"]
+    done = call("run", *words, *models)
+    assert done.code == 3
+    assert "  http://127.0.0.1:9/v1#down " in done.out.split("Comparison\n")[1]
+    assert "\nerror[E306]: `http://127.0.0.1:9/v1#down` cannot be reached: " in done.err
+    assert done.err.endswith("to go on where it stopped: answerkey resume all\n")
+    asked = server.asked.total
+    again = call("resume", "all", "--json")
+    assert (again.code, server.asked.total) == (3, asked)
+    assert [one["run"]["status"] for one in again.json["runs"]] == ["complete", "complete", "incomplete"]
+    assert (again.json["resume"], again.json["errors"][0]["code"]) == ("answerkey resume all", "E306")
+    compared = call("compare", "all", "--json")
+    assert compared.code == 0
+    assert [one["label"] for one in compared.json["comparison"]["tasks"][0]["runs"]] == [
+        one["run"]["path"].rpartition("/")[2] for one in again.json["runs"][:2]
+    ]
+    assert "3-http-127.0.0.1-9-v1-down` is left out: it is incomplete" in compared.err
+    assert call("report", "all", "-o", "page.html").code == 0
+
+
+def test_one_model_alone_that_fails_is_an_error_as_before(call: Call, words: list[str]) -> None:
+    """No table, no list of runs."""
+    refused = call("run", *words[:-1], "http://127.0.0.1:9/v1#down", "--json")
+    assert (refused.code, [*refused.json]) == (3, ["errors", "resume"])

@@ -513,3 +513,14 @@ def test_one_model_alone_that_fails_is_an_error_as_before(call: Call, words: lis
     """No table, no list of runs."""
     refused = call("run", *words[:-1], "http://127.0.0.1:9/v1#down", "--json")
     assert (refused.code, [*refused.json]) == (3, ["errors", "resume"])
+
+
+def test_runs_that_all_failed_have_a_table_without_numbers(call: Call, words: list[str]) -> None:
+    """And no next step with them; folders that cannot be read have no table at all."""
+    models = [word for name in "ab" for word in ("--model", f"http://127.0.0.1:9/v1#{name}")]
+    done = call("run", *words[:-2], *models, "--out", "all")
+    assert (done.code, done.out.count("  incomplete\n"), "answerkey compare" in done.err) == (3, 4, False)
+    for file in Path("all").glob("*/run.json"):
+        file.write_text("{")
+    again = call("resume", "all")
+    assert (again.code, again.out, again.err.count("error[E503]: `")) == (3, "", 2)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
-import logging
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -32,13 +31,12 @@ from answerkey.models.calls import (
     make_encoder,
 )
 from answerkey.models.providers import Connection
-from answerkey.models.retry import EndpointState, Request, Retry, Verdict
+from answerkey.models.retry import LOG, EndpointState, Request, Retry, Verdict
 from answerkey.types import Completion, CompletionStatus
 
 if TYPE_CHECKING:
     from answerkey.models.http import HttpClient
 
-LOG = logging.getLogger("answerkey.models")
 #: Bodies are ASCII, so that any text is safe.
 encode_body = make_encoder()
 #: Calls under way when all is stopped may still be answered, and are paid for; they get this long.
@@ -167,7 +165,7 @@ class Round:
         self._settings = client.settings
         self._endpoint = client.endpoint
         self._rest = iter(calls)
-        self._size = min(len(calls), 2 * client.endpoint.semaphore.cap)
+        self._size = min(len(calls), 2 * client.endpoint.concurrency.cap)
         self._answered: dict[str, Completion] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: set[asyncio.Task[object] | None] = set()
@@ -261,13 +259,13 @@ class Round:
         while True:
             if (pause := endpoint.take_turn(tokens)) > 0:
                 await clock.sleep(pause)
-            begun, epoch = clock.now(), semaphore.epoch
+            begun, sent = clock.now(), endpoint.concurrency.begin()
             self._sending.add(task)
             try:
                 came = await self._http.send(request, seconds=retry.begin_attempt())
             finally:
                 self._sending.discard(task)
-            outcome = endpoint.judge(came, epoch)
+            outcome = endpoint.judge(came, sent, clock.now() - begun)
             wait = retry.choose_wait(outcome, is_reached=endpoint.health.is_reached)
             reason = endpoint.health.note(outcome, is_final=wait is None)
             if reason is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -31,12 +32,13 @@ from answerkey.models.calls import (
     make_encoder,
 )
 from answerkey.models.providers import Connection
-from answerkey.models.retry import LOG, EndpointState, Request, Retry, Verdict
+from answerkey.models.retry import EndpointState, Request, Retry, Verdict
 from answerkey.types import Completion, CompletionStatus
 
 if TYPE_CHECKING:
     from answerkey.models.http import HttpClient
 
+LOG = logging.getLogger("answerkey.models")
 #: Bodies are ASCII, so that any text is safe.
 encode_body = make_encoder()
 #: Calls under way when all is stopped may still be answered, and are paid for; they get this long.

@@ -373,7 +373,10 @@ class ConcurrencyLimit:
         #: A limit, and the median latency there; how often latency did not hold since.
         self._reference = (self.limit, math.inf)
         self._slow = 0
-        self._begin_window()
+        #: The window: latencies of what was answered, errors, the most under way of each, when it began.
+        self._latencies: list[float] = []
+        self._failed = self._most_sent = self._most_answered = 0
+        self._least_failed, self._begun_at = self.cap + 1, math.inf
 
     @property
     def places(self) -> int:
@@ -417,7 +420,7 @@ class ConcurrencyLimit:
             self._begin_window()
 
     def _begin_window(self) -> None:
-        self._latencies: list[float] = []
+        self._latencies = []
         self._failed, self._begun_at = 0, math.inf
         self._most_sent, self._most_answered, self._least_failed = self.under_way, 0, self.cap + 1
 

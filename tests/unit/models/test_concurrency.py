@@ -135,10 +135,10 @@ def call_endpoint(
         opened = []
         for number in range(clients):
             clock = Clock(loop.time, loop.time, asyncio.sleep, random.Random(number).random)
-            client = ModelClient(replace(CONNECTION, **connection), CallSettings(clock=clock))
+            client = ModelClient(replace(CONNECTION, **connection), CallSettings(clock=clock))  # type: ignore[arg-type]  # of fields that are numbers
             client.executor.shutdown()
             client.executor = InlineExecutor()  # type: ignore[assignment]
-            client.open_http = lambda *_: endpoint  # type: ignore[assignment,return-value]
+            client.open_http = lambda *_: endpoint  # type: ignore[assignment]
             opened.append(client)
         calls = [Call(str(one), str(one), 0, [{"role": "user", "content": "q"}]) for one in range(count)]
         rounds, rest = [Round(client, calls) for client in opened], iter(calls)

@@ -123,7 +123,7 @@ def number_samples(scores: Scores) -> Samples:
     return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
 
 
-@settings(max_examples=60 if IS_LONG else 20)
+@settings(max_examples=60 if IS_LONG else 10)
 @given(TABLE, st.data())
 def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], data: st.DataObject) -> None:
     """However samples are cut into shards and their trials are ordered, the values are the same."""
@@ -134,7 +134,7 @@ def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], da
     assert conclude([make_scores(part) for part in shards]) == whole
 
 
-@settings(max_examples=60 if IS_LONG else 20)
+@settings(max_examples=60 if IS_LONG else 10)
 @given(TABLE)
 def test_every_sample_is_one_row(samples: list[Sample]) -> None:
     """There is one row for each sample, SCORED exactly when all its trials are."""

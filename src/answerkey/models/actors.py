@@ -201,7 +201,7 @@ class FedRound(Round):
 
     def __init__(self, client: ModelClient) -> None:
         super().__init__(client, ())
-        self._size = 2 * client.endpoint.semaphore.cap
+        self._size = 2 * client.endpoint.concurrency.cap
         self._feed: asyncio.Queue[Call | None] = asyncio.Queue()
         #: Guards what follows: the event loop fills it, threads of the actor empty it.
         self._changed = threading.Condition()

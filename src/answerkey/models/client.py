@@ -171,7 +171,7 @@ class Round:
         self._endpoint = one = client.endpoint
         one.connection = one.connection.share_prefixes(call.messages for call in calls)
         self._rest = iter(calls)
-        self._size = min(len(calls), 2 * client.endpoint.semaphore.cap)
+        self._size = min(len(calls), 2 * client.endpoint.concurrency.cap)
         self._answered: dict[str, Completion] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: set[asyncio.Task[object] | None] = set()
@@ -265,13 +265,13 @@ class Round:
         while True:
             if (pause := endpoint.take_turn(tokens)) > 0:
                 await clock.sleep(pause)
-            begun, epoch = clock.now(), semaphore.epoch
+            begun, sent = clock.now(), endpoint.concurrency.begin()
             self._sending.add(task)
             try:
                 came = await self._http.send(request, seconds=retry.begin_attempt())
             finally:
                 self._sending.discard(task)
-            outcome = endpoint.judge(came, epoch)
+            outcome = endpoint.judge(came, sent, clock.now() - begun)
             wait = retry.choose_wait(outcome, is_reached=endpoint.health.is_reached)
             reason = endpoint.health.note(outcome, is_final=wait is None)
             if reason is not None:

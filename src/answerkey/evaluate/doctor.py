@@ -340,7 +340,7 @@ class Examination:
             {"type": "image_url", "image_url": {"url": TEXTS["picture"]}},
         ]
         if not self.connection.api.images:
-            return tell("note", "images", f"none: the API `{self.connection.api.title}` has none")
+            return tell("note", "images", f"none: {self.connection.api.title} takes none")
         one = await self.ask(resolve_images([{"role": "user", "content": parts}], ()), self.few)
         if not one.text:
             return tell("note", "images", f"none: {one.why}")

@@ -117,6 +117,25 @@ def test_what_is_sent(server: TestServer) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("api", "status", "seen", "mark"),
+    [
+        ("responses", "good", "a red picture is seen as red", "input_image"),
+        ("anthropic", "good", "a red picture is seen as red", "media_type"),
+        ("gemini", "good", "a red picture is seen as red", "inlineData"),
+        ("completions", "note", "none: the API `completions` takes none", ""),
+    ],
+)
+def test_a_picture_is_sent_as_each_api_has_it(
+    server: TestServer, api: str, status: str, seen: str, mark: str
+) -> None:
+    """Where it has any."""
+    found = find(examine(f"{server.url}?api={api}#test")["checks"], "images")
+    assert (found["status"], found["seen"]) == (status, seen)
+    bodies = [json.dumps(one.body) for one in server.asked.requests if one.body]
+    assert sum(f'"{mark}"' in one for one in bodies) == (1 if mark else 0)
+
+
 def think(text: str) -> Callable[[Messages], Reply]:
     """Return a model that ends within its thoughts."""
     return lambda _: Reply(f"<think>{text}", "truncated")

@@ -49,7 +49,7 @@ def measure_foreign(bench: Workbench, rows: int) -> dict[str, dict[str, float] |
 
 def measure_live(*, is_quick: bool) -> dict[str, tuple[str, bool]]:
     """Return what the scripts of the live side print."""
-    names = ["asking.py"] if is_quick else ["asking.py", "inspect_rate.py"]
+    names = ["asking.py", "matrix.py"] if is_quick else ["asking.py", "matrix.py", "inspect_rate.py"]
     return {name: run_script(name) for name in names}
 
 

@@ -24,7 +24,7 @@ settings.register_profile(
     "any-machine",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=200 if os.environ.get("ANSWERKEY_LONG") else 30,
+    max_examples=200 if os.environ.get("ANSWERKEY_LONG") else 15,
 )
 settings.load_profile("any-machine")
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:  # each under its own name, so that type checkers see it from 
     from answerkey.errors import ScoringError as ScoringError
     from answerkey.errors import SolverError as SolverError
     from answerkey.errors import SpecError as SpecError
+    from answerkey.evaluate.matrix import Matrix as Matrix
+    from answerkey.evaluate.matrix import resume_matrix as resume_matrix
+    from answerkey.evaluate.matrix import run_matrix as run_matrix
     from answerkey.evaluate.prepare import load_task as load_task
     from answerkey.evaluate.prepare import mcqa as mcqa
     from answerkey.evaluate.rerun import rescore as rescore
@@ -52,6 +55,7 @@ _HOMES = {
     "answerkey.comparison.compare": ("Comparison", "compare"),
     "answerkey.comparison.power": ("plan_comparison",),
     "answerkey.dataset_audit.audit": ("audit_dataset",),
+    "answerkey.evaluate.matrix": ("Matrix", "resume_matrix", "run_matrix"),
     "answerkey.evaluate.prepare": ("load_task", "mcqa"),
     "answerkey.evaluate.rerun": ("rescore", "resume"),
     "answerkey.evaluate.runner": ("arun", "check", "plan_calls", "run", "score"),

@@ -11,17 +11,19 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, Unpack
 
 import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import AnyRun
+from answerkey.evaluate.prepare import Progress, RunOptions, stay_silent
 from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
+from answerkey.evaluate.runner import TaskSource, build_prompts
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts, load_run, write_frames, write_output
 from answerkey.text import clean_numbers
 from answerkey.types import EMPTY_STRUCT_FIELD, Completion, Score, Scores, ScoreStatus
@@ -55,32 +57,66 @@ def export(
     if to not in FORMS:
         hint = suggest(to, FORMS) or f"forms that there are: {listing(FORMS)}"
         raise SpecError("E119", f"`--to {to}`: there is no such form", hint=hint)
-    run, form, file = load_run(run), to, None if path is None else str(path)
+    run = load_run(run)
     opened = reopen(run, task)
-    writers: dict[str, Callable[[Reopened, TextIO], int]] = {
-        "jsonl": lambda opened, out: sum(1 for row in read_rows(opened) if out.write(to_json(row) + "\n")),
-        CSV: partial(write_csv, is_raw=is_raw),
-        "every_eval_ever": partial(write_every_eval_ever, run),
+    frames = map(flatten, opened.iterate())
+    writers: dict[str, Callable[[TextIO], int]] = {
+        "jsonl": partial(_write_lines, read_rows(opened)),
+        CSV: partial(write_csv, frames, is_raw=is_raw),
+        "every_eval_ever": partial(write_every_eval_ever, run, opened),
     }
-    rows = len(opened)
+    if path is None:
+        rows = writers[to](stream or sys.stdout)
+    else:
+        rows = _write_file(str(path), writers.get(to), frames, len(opened))
+    return Exported(rows, len(opened) - rows)
+
+
+def _write_lines(rows: Iterable[Mapping[str, Any]], out: TextIO) -> int:
+    return sum(1 for row in rows if out.write(to_json(row) + "\n"))
+
+
+def _write_file(
+    file: str, write: Callable[[TextIO], int] | None, frames: Iterable[pl.DataFrame], rows: int
+) -> int:
+    """Write a file, the whole of it or nothing, and return how many rows; as Parquet without a writer."""
 
     def write_text(path: Path) -> None:
         nonlocal rows
         with path.open("w", encoding="utf-8", newline="") as out:
-            rows = writers[form](opened, out)
+            rows = write(out) if write else 0
 
-    if file is None:
-        rows = writers[form](opened, stream or sys.stdout)
-        return Exported(rows, len(opened) - rows)
     try:
-        if form == PARQUET:
-            write_frames(Path(file), map(flatten, opened.iterate()))
+        if write is None:
+            write_frames(Path(file), frames)
         else:
             write_output(Path(file), write_text)
     except OSError as error:
         reason = error.strerror or error
         raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error
-    return Exported(rows, len(opened) - rows)
+    return rows
+
+
+def export_prompts(
+    path: TaskSource,
+    out: str | Path,
+    *,
+    task: str | None = None,
+    progress: Progress = stay_silent,
+    **options: Unpack[RunOptions],
+) -> int:
+    """Write the prompts of a task, one row for each sample and trial; return how many. No model is called.
+
+    The ending of the file decides between JSONL, CSV and Parquet. Some rows are in memory at a time.
+    """
+    form = Path(out).suffix[1:]
+    if form not in FORMS[:3]:
+        hint = "name a file that ends in .parquet, .jsonl or .csv"
+        raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
+    count, frames = build_prompts(path, task, progress, **options)
+    rows = (row for frame in frames for row in frame.iter_rows(named=True))
+    write = partial(write_csv, frames, is_raw=True) if form == CSV else partial(_write_lines, rows)
+    return _write_file(str(out), None if form == PARQUET else write, frames, count)
 
 
 def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
@@ -185,12 +221,14 @@ def _flatten_plainly(part: Excerpt) -> pl.DataFrame:
     return pl.DataFrame([series.rename(name) for name, series in (columns | ours).items()])
 
 
-def write_csv(opened: Reopened, out: TextIO, *, is_raw: bool = False) -> int:
+def write_csv(frames: Iterable[pl.DataFrame], out: TextIO, *, is_raw: bool = False) -> int:
     """Write CSV with a heading and return how many rows; an empty text is quoted, a null is an empty cell.
 
     No text is one that a spreadsheet would compute, unless it `is_raw`.
     """
-    for number, table in enumerate(map(flatten, opened.iterate())):
+    rows = 0
+    for number, table in enumerate(frames):
+        rows += table.height
         cells = []
         for series in table.iter_columns():
             if series.dtype.is_nested():
@@ -204,7 +242,7 @@ def write_csv(opened: Reopened, out: TextIO, *, is_raw: bool = False) -> int:
             heading = [(names if is_raw else guard_column(names)).to_list()]
             out.write(pl.DataFrame(heading, orient="row").write_csv(None, include_header=False))
         out.write(shown.write_csv(None, include_header=False))
-    return len(opened)
+    return rows
 
 
 # ── text in CSV that no spreadsheet takes for a formula ─────────────────────────────────────────────────────
@@ -323,6 +361,9 @@ def _describe_row(
             "output_tokens": reply.completion_tokens,
             "total_tokens": reply.prompt_tokens + reply.completion_tokens,
         }
+        names = ("reasoning_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
+        counts = (reply.reasoning_tokens, reply.cached_tokens, reply.cache_write_tokens)
+        usage |= {name: one for name, one in zip(names, counts, strict=True) if one is not None}
     hashed = json.dumps(asked, sort_keys=True, ensure_ascii=True).encode()
     return {
         "sample_hash": hashlib.sha256(hashed).hexdigest(),

@@ -155,7 +155,8 @@ class CompletionStatus(StrEnum):
     ERROR = "ERROR"
 
 
-USAGE_NAMES = ("prompt_tokens", "completion_tokens", "reasoning_tokens")
+CACHE_NAMES = ("cached_tokens", "cache_write_tokens")
+USAGE_NAMES = ("prompt_tokens", "completion_tokens", "reasoning_tokens", *CACHE_NAMES)
 COMPLETION_SCHEMA: dict[str, pl.DataType] = {
     "sample_id": pl.String(),
     "trial": pl.Int32(),
@@ -191,8 +192,10 @@ class Completion:
     `prompt` is the list of messages that was asked, `reply` the whole answer as an OpenAI-like message
     (`{"role": "assistant", "content": ..., "refusal": ...}`); both are None when not known. `reasoning` is
     what a reasoning model thought, apart from its answer; `reasoning_tokens` are part of the completion's.
-    `error` says why the status is ERROR, `raw` is the body that could not be read, or the text from which
-    thoughts were taken out. `source` overrules the table's, for one answered from the cache.
+    `cached_tokens` were read from the provider's prompt cache, `cache_write_tokens` written to it; both are
+    part of the prompt's. `error` says why the status is ERROR, `raw` is the body that could not be read, or
+    the text as it came before thoughts or the JSON around a choice were taken off. `source` overrules the
+    table's, for one answered from the cache or in a batch.
     """
 
     text: str | None
@@ -203,6 +206,8 @@ class Completion:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     latency: float | None = None
     reasoning: str | None = None
     logprobs: object = None
@@ -237,8 +242,8 @@ class Completion:
 class Completions:
     """What the model said, one row per sample and trial in the order of the samples; see `COMPLETION_SCHEMA`.
 
-    `prompt` and `reply` hold JSON text. `source` is `live`, `recorded` or `builtin`. Recorded ones that
-    another tool has judged have the columns of `THEIR_SCHEMA` as well.
+    `prompt` and `reply` hold JSON text. `source` is `live`, `batch`, `cache`, `recorded` or `builtin`.
+    Recorded ones that another tool has judged have the columns of `THEIR_SCHEMA` as well.
     """
 
     frame: pl.DataFrame
@@ -327,9 +332,7 @@ class Completions:
             yield Completion(
                 text=row["completion"],
                 status=CompletionStatus(row["status"]),
-                prompt_tokens=usage.get("prompt_tokens"),
-                completion_tokens=usage.get("completion_tokens"),
-                reasoning_tokens=usage.get("reasoning_tokens"),
+                **{name: usage.get(name) for name in USAGE_NAMES},
                 source=row["source"],
                 **{name: _from_json(row[name]) for name in _JSON_FIELDS},
                 **{name: row[name] for name in _PLAIN_FIELDS},
@@ -612,9 +615,10 @@ def find_worst_status(statuses: Iterable[GateStatus]) -> GateStatus | None:
 
 @dataclass(frozen=True)
 class Question:
-    """What a model is asked for one sample; choices, options and truth are for built-in models only.
+    """What a model is asked for one sample; options and truth are for built-in models only.
 
-    A model that draws draws anew for each `trial`.
+    So are the choices, unless replies are constrained to them. A model that draws draws anew for each
+    `trial`.
     """
 
     sample_id: str

@@ -11,7 +11,8 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Locator,
 
 # Elements that the front end never makes: where one is, text from a file has become markup.
 FOREIGN = (
-    "img, picture, iframe, frame, object, embed, video, audio, source, base, marquee, math, template, x, "
+    "img:not(.picture[src^='data:image']), picture, iframe, frame, object, embed, video, audio, source, "
+    "base, marquee, math, template, x, "
     "foreignObject, animate, svg a, svg script, body link, body style, body meta, form[action], "
     "script:not([type]) ~ script:not([type]), a[href]:not([href^='#'])"
 )

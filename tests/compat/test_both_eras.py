@@ -12,6 +12,7 @@ import pytest
 import answerkey
 from answerkey.cli import main
 from answerkey.testing import TestServer
+from answerkey.testing.replies import Messages, read_prompt
 
 ROWS = [
     {"question": "Largest planet?", "answer": "B"},
@@ -307,8 +308,6 @@ def test_an_adapter_reads_the_generation_as_kwargs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "model_as_a_judge_classifier",
-        "labeler_via_model",
         "python_all_samples",
         "bleu",
         "rag_checker",
@@ -339,3 +338,72 @@ def test_an_escaped_pipe_of_the_page_gets_a_hint(
     (tmp_path / "task.yaml").write_text(text)
     assert main(["check", str(tmp_path / "task.yaml")]) == 2
     assert "= help: write `|`; the backslash comes from a Markdown table" in capsys.readouterr().out
+
+
+LABELS = """\
+key: t
+display_name: T
+description: Judges that answer with a label.
+definition:
+  dataset: {key: q}
+  scorers:
+    - type: model_as_a_judge_classifier
+      model_key: m
+      user_prompt: "{{ trace.get_last_assistant_text() }}"
+      correct_labels: [yes, 1]
+      incorrect_labels: [no, yes]
+    - type: model_as_a_judge_classifier
+      model_key: m
+      user_prompt: x
+      correct_labels: []
+    - type: labeler_via_model
+      model_key: m
+      user_prompt: x
+      metrics: [{type: mean, field: label}, {type: frequency, field: label}]
+"""
+
+
+def test_labels_are_checked_where_they_stand(tmp_path: Path) -> None:
+    """Each mistake with its line; `yes`, `no` and `1` are text."""
+    (tmp_path / "task.yaml").write_text(LABELS)
+    found = answerkey.check(tmp_path / "task.yaml").errors
+    told = {(error.code, error.message, error.where and error.where.line) for error in found}
+    assert {one for one in told if one[0] != "E113"} == {  # of which there are a dataset and a model
+        ("E108", "the label 'yes' is given twice", 11),
+        ("E108", "`incorrect_labels` is missing in scorer 2 (`model_as_a_judge_classifier`)", 12),
+        ("E115", "`mean` needs numbers, and `label` is text", 19),
+    }
+
+
+def test_labels_give_numbers_and_filters(tmp_path: Path) -> None:
+    """`is_correct` is a metric's field, labels are counted, and an action drops samples by their label."""
+    judge = {"model_key": "m", "user_prompt": "{{ input_prompt }} {{ sample.answer }}"}
+    right = judge | {"correct_labels": ["same"], "incorrect_labels": ["other"]}
+    condition = {"op": "equals", "expression": "{{ scores.tone.label }}", "value": "other"}
+    file = write_recorded(
+        tmp_path,
+        scorers=[
+            {"type": "model_as_a_judge_classifier", **right}
+            | {"metrics": [{"type": "mean", "field": "is_correct"}]},
+            {"type": "labeler_via_model", "key": "tone", "purpose": "qa", **judge},
+        ],
+        actions=[{"key": "tone", "action": "exclude_from_metrics", "filter": condition}],
+    )
+
+    def say(messages: Messages) -> str:
+        return '"same".' if "A A" in read_prompt(messages) else "other"
+
+    with TestServer(say) as server:
+        whole = json.loads(file.read_text())
+        config = {
+            "url": f"{server.url}/chat/completions",
+            "adapter": {"key": "latticeflow$openai_chat_completion"},
+        }
+        whole["models"] = [{"key": "m", "display_name": "M", "config": config}]
+        file.write_text(json.dumps(whole))
+        run = answerkey.run(file, out=tmp_path / "out", cache_policy="no-cache")
+        again = answerkey.rescore(run, out=tmp_path / "again")
+        assert server.asked.total == 4 + 4
+    values = {name: (one.value, one.n) for name, one in run.tasks["t"].metrics.items()}
+    assert values == {"is_correct_mean": (1.0, 1), "label_same": (1.0, 1)}
+    assert {name: (one.value, one.n) for name, one in again.tasks["t"].metrics.items()} == values

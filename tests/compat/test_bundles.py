@@ -243,7 +243,7 @@ tasks:
         type: single_turn_solver
         input_builder: {type: chat_completion, input_messages: [{role: user, content: x}]}
         postprocessor: {type: python, postprocess_snippet: x}
-      scorers: [{type: labeler_via_model, valid_labels: [a]}]
+      scorers: [{type: rag_checker}]
 evaluation:
   key: all
   task_specifications:
@@ -270,7 +270,7 @@ def test_what_is_foreign_is_refused_by_name_in_one_list(
         "error[E303]: solver type `python` is outside the scope of multiple choice",
         "error[E116]: scorer type `bleu` of the original platform is not done",
         "error[E116]: `postprocessor` of the original platform is not done",
-        "error[E116]: scorer type `labeler_via_model` of the original platform is not done",
+        "error[E116]: scorer type `rag_checker` of the original platform is not done",
     ]
     assert told.count("  = help: ") == len(heads)
     assert not (tmp_path / "out").exists()

@@ -102,6 +102,7 @@ def _lay_out_tables(rows: Rows) -> None:
     write_lines("questions.jsonl", rows)
     write_lines("answers.jsonl", answers)
     write_lines("replies.jsonl", answers)
+    pl.DataFrame(answers).write_parquet("completions.parquet")
     write_lines("both.jsonl", both)
     pl.DataFrame(both).write_parquet("rows.parquet")
     flat = pl.DataFrame([[row["question"], *row["options"], row["answer"]] for row in rows], orient="row")

@@ -28,6 +28,7 @@ NOT_RUN = {
     r"^docker ": "needs a daemon: tests/contract/test_docker.py runs the lines of the Dockerfile",
     r"^sbatch |^kubectl ": "needs a cluster: test_cluster_examples.py runs what the examples call",
     r"^from (inspect_ai|lighteval)": "needs that tool: tests/unit/adapters/test_in_tools.py runs it there",
+    r"generate\.py": "needs vLLM: tests/contract/test_offline_example.py runs it with a stand-in",
     r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
 }
 #: Plugins of pytest that this repository needs, and a page does not: they take a second to import.
@@ -55,6 +56,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
             "BROWSER": "true",
             "OPENAI_BASE_URL": server.url,
             "OPENAI_API_KEY": "not-a-key",
+            "VLLM_BASE_URL": server.url,
             "HF_ENDPOINT": hub,
             "HF_HOME": str(folder.with_name("hub")),
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
@@ -116,6 +118,7 @@ OTHER_EXAMPLES = {
     "ci": "tests/contract/documents.py",
     "kubernetes": "tests/contract/test_cluster_examples.py",
     "notebook": "tests/golden/test_notebook.py",
+    "offline": "tests/contract/test_offline_example.py",
     "slurm": "tests/contract/test_cluster_examples.py",
 }
 

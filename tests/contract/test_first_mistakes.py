@@ -700,7 +700,7 @@ error[E109]: unknown scorer type 'string_equal_mcqa'
   --> task.yaml:6:13
     6 |     - type: string_equal_mcqa
       |             ^
-  = help: did you mean `string_equals_mcqa`? supported: `choice_probabilities`, `model_as_a_judge_scorer`, `python`, `string_equals`, `string_equals_mcqa`
+  = help: did you mean `string_equals_mcqa`? supported: `choice_probabilities`, `labeler_via_model`, `model_as_a_judge_classifier`, `model_as_a_judge_scorer`, `python`, `string_equals`, `string_equals_mcqa`
 """,
     ),
     Mistake(

@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from answerkey.evaluate import prepare
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
-KILLS = 50 if IS_LONG else 6
+KILLS = 50 if IS_LONG else 4
 POLICIES = ["no-cache", "reuse"] if IS_LONG else ["no-cache"]
 SAMPLES = 600 if IS_LONG else 240
 SEED = 20_260_102
@@ -50,25 +50,41 @@ TASK: dict[str, Any] = {
 }
 #: A recorded run is several shards.
 SHARD_ROWS = SAMPLES // 6
-#: Kills itself instead of giving the file with this number its name.
-DIE_WRITING = """
-import os, sys
+#: Carries out commands, each in a fork of its own, which kills itself instead of giving the file with a
+#: number its name; writes how each ended.
+DRIVER = """
+import importlib, json, os, pkgutil, sys, warnings
 from pathlib import Path
+
+import answerkey
 from answerkey.cli import main
 from answerkey.evaluate import prepare
 
-prepare.SHARD_ROWS, number, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside the threads of a library
+for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
+    if not module.name.startswith(("answerkey.viewer", "answerkey.testing", "answerkey.__main__")):
+        importlib.import_module(module.name)
 rename, count = Path.replace, 0
 
-def replace(self, other):
-    global count
-    count += 1
-    if count == number:
-        os.kill(os.getpid(), 9)
-    return rename(self, other)
+def carry_out(rows, number, words):
+    prepare.SHARD_ROWS = rows
 
-Path.replace = replace
-sys.exit(main(words))
+    def replace(self, other):
+        global count
+        count += 1
+        if count == number:
+            os.kill(os.getpid(), 9)
+        return rename(self, other)
+
+    Path.replace = replace
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(main(words))
+
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        carry_out(*json.loads(line))
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 
 
@@ -91,6 +107,25 @@ class Killer:
             if self._left == 0:
                 os.kill(self._pid, signal.SIGKILL)
         return self._answer(messages)
+
+
+@pytest.fixture(scope="module")
+def die_writing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
+    """Return a function that carries out a command which dies at a write, and returns its exit code.
+
+    One process imports everything once. It takes the rows of a shard, the number of the write and the words.
+    """
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    cache = {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+    with subprocess.Popen([sys.executable, "-c", DRIVER], env={**os.environ, **cache}, **pipes) as driver:  # type: ignore[call-overload]  # Popen's overloads
+
+        def carry_out(rows: int, number: int, *words: str) -> int:
+            driver.stdin.write(json.dumps([rows, number, words]) + "\n")
+            driver.stdin.flush()
+            return int(driver.stdout.readline())
+
+        yield carry_out
+        driver.communicate(timeout=LONG_WAIT)
 
 
 @pytest.fixture
@@ -205,15 +240,13 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
     assert found == expected
 
 
-def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
+def test_a_run_killed_at_any_write_can_be_finished(project: Path, die_writing: Callable[..., int]) -> None:
     """Whichever file is cut off, `resume` finishes the run; before `run.json` it says: start again."""
     model = "builtin/simulated?accuracy=0.7&style=mixed&seed=1"
     whole = ak.run(project / "task.yaml", dataset=str(project / "rows.jsonl"), model=model, out=project / "0")
     outcomes = []
     for number in range(1, 10):
-        words = list_words(project, model, str(number))
-        command = [sys.executable, "-c", DIE_WRITING, str(SAMPLES), str(number), *words]
-        code = subprocess.run(command, check=False, capture_output=True).returncode
+        code = die_writing(SAMPLES, number, *list_words(project, model, str(number)))
         outcomes.append(code)
         if code == 0:
             break
@@ -230,7 +263,7 @@ def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
 
 @pytest.mark.parametrize("number", [3, 5, 8, 9, 10])
 def test_a_recorded_run_that_is_killed_is_finished_by_resume(
-    project: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    project: Path, monkeypatch: pytest.MonkeyPatch, die_writing: Callable[..., int], number: int
 ) -> None:
     """Whichever part is cut off, the resumed run has the tables and numbers of one that never stopped."""
     task, rows = project / "scored.yaml", project / "rows.jsonl"
@@ -240,9 +273,7 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
     monkeypatch.setattr(prepare, "SHARD_ROWS", SHARD_ROWS)
     whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")
-    die = [sys.executable, "-c", DIE_WRITING, str(SHARD_ROWS), str(number)]
-    command = [*die, *words, str(project / "half")]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == -9
+    assert die_writing(SHARD_ROWS, number, *words, str(project / "half")) == -9
     cut_off = ak.load_run(project / "half")
     assert cut_off.status == "running"
     resumed = ak.resume(project / "half")

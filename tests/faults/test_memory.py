@@ -33,7 +33,7 @@ calls = [Call(call_key(connection, one, 0), str(number), 0, one) for number, one
 ssl.create_default_context()
 before = measure("VmRSS")
 with ModelClient(connection, CallSettings(limits=Limits(max_concurrent=count))) as client:
-    client.endpoint.semaphore.limit = count
+    client.endpoint.concurrency.limit = count
     said = client.complete(calls)
 print(json.dumps({"megabytes": measure("VmHWM") - before, "errors": sorted({one.error for one in said})}))
 """

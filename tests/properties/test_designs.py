@@ -129,7 +129,7 @@ def test_order_and_shards_change_nothing(
     assert write_values(conclude(one, shards, None)) == write_values(whole)
 
 
-@settings(max_examples=40 if IS_LONG else 13)
+@settings(max_examples=40 if IS_LONG else 6)
 @given(
     sampled=st.lists(st.lists(rows, min_size=2, max_size=2), min_size=1, max_size=12),
     metric=st.sampled_from(METRICS),
@@ -150,7 +150,7 @@ def test_shards_change_nothing_under_trials(
     assert write_values(conclude(one, cut_rows(flat, cuts, 2), Trials(2))) == write_values(whole)
 
 
-@settings(max_examples=40 if IS_LONG else 13)
+@settings(max_examples=40 if IS_LONG else 6)
 @given(
     sampled=st.lists(rows, min_size=1, max_size=30),
     metric=st.sampled_from(METRICS),

@@ -16,7 +16,7 @@ from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.extraction import ExtractionRule, find_rule
 from answerkey.types import Completion, Completions, Samples
 
-EXAMPLES = 1200 if os.environ.get("ANSWERKEY_LONG") else 60
+EXAMPLES = 1200 if os.environ.get("ANSWERKEY_LONG") else 25
 
 RULES: dict[str, str | dict[str, str]] = {
     "leading_label": "leading_label",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from answerkey.importers.logs import DamagedError, JsonStream
 
-EXAMPLES = 1_000 if os.environ.get("ANSWERKEY_LONG") else 100
+EXAMPLES = 1_000 if os.environ.get("ANSWERKEY_LONG") else 40
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,

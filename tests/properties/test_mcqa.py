@@ -115,7 +115,7 @@ def test_column_form_is_judge_row_by_row(extraction: str) -> None:
     """For all completions and choices, the column form gives exactly what `judge` gives for each row."""
 
     @given(draw_tables())
-    @settings(max_examples=120 if IS_LONG else 40)
+    @settings(max_examples=120 if IS_LONG else 20)
     def check(table: tuple[list[str], list[Completion], list[str]]) -> None:
         choices, completions, truths = table
         expected = [
@@ -146,7 +146,7 @@ def test_column_form_is_judge_on_many_texts(choices: Sequence[str]) -> None:
 
 
 @given(st.data())
-@settings(max_examples=200 if IS_LONG else 66)
+@settings(max_examples=200 if IS_LONG else 33)
 def test_head_decides_as_the_whole_text_or_not_at_all(data: st.DataObject) -> None:
     """Whatever a text goes on with: what the rule reads in a head, it reads in the text."""
     choices = tuple(data.draw(st.sampled_from(LISTS)))
@@ -166,7 +166,7 @@ def test_column_form_is_judge_with_choices_of_each_row(
     monkeypatch.setattr(mcqa, "SMALL_GROUP", smallest)
 
     @given(st.lists(draw_tables(), min_size=2, max_size=4), st.randoms(use_true_random=False))
-    @settings(max_examples=25 if IS_LONG else 10)
+    @settings(max_examples=25 if IS_LONG else 6)
     def check(tables: list[tuple[list[str], list[Completion], list[str]]], random: Random) -> None:
         rows = [
             (names, completion, truth)
@@ -185,7 +185,7 @@ def test_column_form_is_judge_with_choices_of_each_row(
 
 
 @given(st.data())
-@settings(max_examples=200 if IS_LONG else 66)
+@settings(max_examples=200 if IS_LONG else 33)
 def test_correct_implies_valid(data: st.DataObject) -> None:
     """A correct completion is VALID and predicts the truth; an INVALID one has a reason."""
     choices = list(data.draw(st.sampled_from(LISTS)))
@@ -201,7 +201,7 @@ def test_correct_implies_valid(data: st.DataObject) -> None:
 
 
 @given(draw_tables(), st.randoms(use_true_random=False), st.integers(0, 12))
-@settings(max_examples=60 if IS_LONG else 20)
+@settings(max_examples=60 if IS_LONG else 10)
 def test_order_and_shards_change_nothing(
     table: tuple[list[str], list[Completion], list[str]], random: Random, cut: int
 ) -> None:
@@ -225,7 +225,7 @@ def test_order_and_shards_change_nothing(
 
 
 @given(st.data())
-@settings(max_examples=150 if IS_LONG else 50)
+@settings(max_examples=150 if IS_LONG else 25)
 def test_composed_and_decomposed_spellings_are_equal(data: st.DataObject) -> None:
     """The verdict on a completion does not depend on how its accented letters are spelt."""
     choices = list(data.draw(st.sampled_from(LISTS)))
@@ -236,7 +236,7 @@ def test_composed_and_decomposed_spellings_are_equal(data: st.DataObject) -> Non
 
 
 @given(st.data())
-@settings(max_examples=100 if IS_LONG else 33)
+@settings(max_examples=100 if IS_LONG else 16)
 def test_white_space_before_the_text_changes_nothing(data: st.DataObject) -> None:
     """The verdict is the same whatever white space stands before the completion."""
     choices = list(data.draw(st.sampled_from(LISTS)))
@@ -247,7 +247,7 @@ def test_white_space_before_the_text_changes_nothing(data: st.DataObject) -> Non
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4), st.lists))
 @example(["A", "B"])
-@settings(max_examples=150 if IS_LONG else 50)
+@settings(max_examples=150 if IS_LONG else 25)
 def test_choices_of_any_kind_are_read_or_refused(value: object) -> None:
     """Whatever stands for the choices gives a verdict or a FAILED row, never an exception."""
     for spelling in (value, json.dumps(value), repr(value)):

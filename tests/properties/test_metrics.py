@@ -128,7 +128,7 @@ def write_values(values: Sequence[MetricValue]) -> str:
 
 
 @pytest.mark.parametrize("metric", SHARED_METRICS, ids=repr)
-@settings(max_examples=40 if IS_LONG else 13)
+@settings(max_examples=40 if IS_LONG else 6)
 @given(sampled=st.lists(rows, min_size=1, max_size=30), choose=st.data())
 def test_shuffling_sharding_and_merging_change_nothing(
     metric: Metric, sampled: list[Row], choose: st.DataObject

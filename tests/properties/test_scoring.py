@@ -91,7 +91,7 @@ def test_string_equals_is_the_same_for_a_table_and_for_each_row(scorer: StringEq
     """For all templates and completions, the column form gives what the templates give row by row."""
 
     @given(draw_tables())
-    @settings(max_examples=40 if IS_LONG else 13)
+    @settings(max_examples=40 if IS_LONG else 6)
     def check(table: tuple[Samples, list[Completion]]) -> None:
         samples, completions = table
         answers = Completions.build(samples.ids, completions, source="recorded")
@@ -117,7 +117,7 @@ FILTERS = (
 
 
 @given(draw_tables(), st.lists(st.sampled_from(FILTERS), min_size=1, max_size=3))
-@settings(max_examples=150 if IS_LONG else 50)
+@settings(max_examples=150 if IS_LONG else 25)
 def test_actions_are_the_same_for_a_table_and_for_each_row(
     table: tuple[Samples, list[Completion]], filters: list[RowFilter]
 ) -> None:

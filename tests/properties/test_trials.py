@@ -38,11 +38,13 @@ TRIALS = Trials(
         ScoreAggregator("is_correct", Aggregator("mean")),
         ScoreAggregator("is_correct", Aggregator("pass@k", 2)),
         ScoreAggregator("is_correct", Aggregator("pass^k", 2)),
+        ScoreAggregator("is_correct", Aggregator("maj@k", 2)),
     ),
 )
 METRICS: tuple[Metric, ...] = (
     Mean("is_correct"),
     Mean("is_correct.pass@2"),
+    Mean("is_correct.maj@2"),
     StdDev("is_correct.pass^2"),
     Mean("real"),
     Max("real"),
@@ -96,7 +98,7 @@ def make_scores(samples: list[Sample]) -> Scores:
         schema={"is_correct": pl.Float64, "real": pl.Float64},
     )
     letters = [row[3] if one else None for row, one in zip(rows, is_scored, strict=True)]
-    metadata = pl.DataFrame({"letter": pl.Series(letters, dtype=pl.String)})
+    metadata = pl.DataFrame({name: pl.Series(letters, dtype=pl.String) for name in ("letter", "answer_pred")})
     frame = pl.DataFrame(
         {
             "status": [row[0] for row in rows],
@@ -121,7 +123,7 @@ def number_samples(scores: Scores) -> Samples:
     return Samples(pl.DataFrame(), pl.Series(range(len(scores))).cast(pl.String))
 
 
-@settings(max_examples=60 if IS_LONG else 20)
+@settings(max_examples=60 if IS_LONG else 10)
 @given(TABLE, st.data())
 def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], data: st.DataObject) -> None:
     """However samples are cut into shards and their trials are ordered, the values are the same."""
@@ -132,7 +134,7 @@ def test_neither_shards_nor_the_order_of_trials_matter(samples: list[Sample], da
     assert conclude([make_scores(part) for part in shards]) == whole
 
 
-@settings(max_examples=60 if IS_LONG else 20)
+@settings(max_examples=60 if IS_LONG else 10)
 @given(TABLE)
 def test_every_sample_is_one_row(samples: list[Sample]) -> None:
     """There is one row for each sample, SCORED exactly when all its trials are."""

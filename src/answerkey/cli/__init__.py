@@ -24,7 +24,9 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "score": ("run", "Score recorded completions; no model is called."),
         "resume": ("run", "Continue an interrupted run where it stopped."),
         "rescore": ("run", "Score an old run's completions again, as a new run."),
+        "export-prompts": ("run", "Write the prompts with their ids, for offline batch engines."),
         "check": ("run", "Find every mistake that can be found without a model."),
+        "doctor": ("run", "Call a model a dozen times: will its numbers be worth their money?"),
         "audit-dataset": ("look", "Find problems in the questions: duplicates, wrong truths, skew."),
     },
     "Look at runs": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import json
 import os
 import select
@@ -12,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO, cast
 from weakref import WeakSet
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.text import Text
 
-    from answerkey.evaluate.session import CallProgress, Observer
+    from answerkey.errors import AnswerkeyError
+    from answerkey.evaluate.session import Observer
+    from answerkey.reports.terminal import RunProgress
     from answerkey.text import Line
     from answerkey.types import Notice
 
@@ -218,6 +219,14 @@ class LastingStream:
 class Display:
     """Shows progress, and is the `Listener` of a run; this one, of `--quiet`, shows nothing."""
 
+    def __init__(self) -> None:
+        self.lanes: list[Lane] = []
+
+    def open_run(self, name: str, total: int) -> Lane:
+        """Return what takes the progress of one of several runs."""
+        self.lanes.append(Lane(self, name, total))
+        return self.lanes[-1]
+
     def report(self, stage: str, done: int, total: int) -> None:
         """Take how far a stage is."""
 
@@ -230,17 +239,49 @@ class Display:
     def say(self, text: str) -> None:
         """Take a line about how the run goes on."""
 
+    def close(self, error: AnswerkeyError | None) -> None:
+        """Take that the run is over, and what kept it from its end."""
 
-def look_at(observer: Observer) -> CallProgress | None:
-    """Return how far a task is; None when Ctrl-C came meanwhile, which is handed on to the main thread.
 
-    Polars raises KeyboardInterrupt in the thread whose query it ends; this one only shows progress.
-    """
-    try:
-        return observer.look()
-    except KeyboardInterrupt:
-        _thread.interrupt_main()
-        return None
+class Lane(Display):
+    """One of several runs on a display: what is said of it begins with its name."""
+
+    def __init__(self, display: Display, name: str, total: int) -> None:
+        super().__init__()
+        # The address of an endpoint is long, and says less than the name of the model.
+        self._display, self._name, self._total = display, name.rpartition("#")[2] or name, total
+        self._observers: list[Observer] = []
+        self._state, self._is_over = "", False
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Take how far a stage is; calls are counted by observers."""
+        if not self._observers:
+            self._state = f"{STAGES.get(stage, stage)} {done}/{total}"
+
+    def follow(self, observer: Observer) -> None:
+        """Look at the next task."""
+        self._observers.append(observer)
+        self._state = ""
+
+    def warn(self, notice: Notice) -> None:
+        """Hand a warning on."""
+        self._display.warn(replace(notice, message=f"{self._name}: {notice.message}"))
+
+    def say(self, text: str) -> None:
+        """Hand a line on."""
+        self._display.say(f"{self._name}: {text}")
+
+    def close(self, error: AnswerkeyError | None) -> None:
+        """Show that the run is over."""
+        self._state, self._is_over = "done" if error is None else f"failed: {error.message}", True
+
+    def look(self) -> RunProgress:
+        """Return how far the run is."""
+        from answerkey.reports.terminal import RunProgress
+
+        calls = self._observers[-1].look() if self._observers and not self._state else None
+        done = sum(one.solved for one in self._observers)
+        return RunProgress(self._name, done, self._total, calls, self._state, self._is_over)
 
 
 class LineDisplay(Display):
@@ -249,6 +290,7 @@ class LineDisplay(Display):
     def __init__(
         self, write: Callable[[list[Line]], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
+        super().__init__()
         self._write = write
         self._clock = clock
         self._observer: Observer | None = None
@@ -273,28 +315,31 @@ class LineDisplay(Display):
         self._write([line(text)])
 
     def tick(self) -> None:
-        """Write a line if it is time for one."""
-        if self._observer is None:
-            return
-        from answerkey.reports.terminal import write_progress
+        """Write a line if it is time for one, or one for each of several runs."""
+        from answerkey.reports.terminal import write_progress, write_runs
         from answerkey.text import line
 
-        progress = look_at(self._observer)
-        if progress is None:
+        runs = [one.look() for one in self.lanes]
+        progress = None if runs or self._observer is None else self._observer.look()
+        if progress is None and not runs:
             return
-        share = progress.done / progress.total if progress.total else 1.0
+        done = sum(one.done for one in runs) if progress is None else progress.done
+        total = sum(one.total for one in runs) if progress is None else progress.total
+        share = done / total if total else 1.0
         waited = self._clock() - self._written_at
         is_due = waited >= LINE_SECONDS or (waited >= LEAST_SECONDS and share >= self._share + LINE_SHARE)
-        batches = [(one.batch, one.status) for one in progress.batches]
+        seen = [one.calls for one in runs if one.calls is not None] or ([progress] if progress else [])
+        batches = [(one.batch, one.status) for calls in seen for one in calls.batches]
         if (is_due and self._share < 1) or (batches and batches != self._batches):
             self._written_at, self._share, self._batches = self._clock(), share, batches
-            self._write([line(write_progress(progress))])
+            self._write(write_runs(runs) if progress is None else [line(write_progress(progress))])
 
 
 class BlockDisplay(Display):
     """Draws a small block on a terminal and draws it anew in place."""
 
     def __init__(self, console: RichConsole) -> None:
+        super().__init__()
         self._console = console
         self._observer: Observer | None = None
         self._stage: tuple[str, int, int] | None = None
@@ -322,12 +367,15 @@ class BlockDisplay(Display):
         """Return the block as it is now."""
         from rich.text import Text
 
-        from answerkey.reports.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress
+        from answerkey.reports.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress, draw_runs
 
         bar = BAR if is_unicode(sys.stderr) else PLAIN_BAR
+        if self.lanes:
+            runs = draw_runs([one.look() for one in self.lanes], self._console.width, bar=bar)
+            return Text("\n").join(map(colour_line, runs))
         lines = [draw_bar(*self._stage, bar=bar)] if self._stage else []
-        if self._observer is not None and (progress := look_at(self._observer)) is not None:
-            lines = draw_progress(progress, self._console.width, bar=bar)
+        if self._observer is not None:
+            lines = draw_progress(self._observer.look(), self._console.width, bar=bar)
         return Text("\n").join(map(colour_line, lines))
 
 

@@ -179,13 +179,13 @@ def report_command(
 ) -> int:
     """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs compare.
 
-    RUN is a run folder, its name below `runs`, or `latest`. The file opens from disk and loads nothing
-    else. An existing file is replaced.
+    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs. The file opens from disk and
+    loads nothing else. An existing file is replaced.
     """
     from answerkey.reports.html import MOST_EMBEDDED, report
-    from answerkey.reports.view import find_run
+    from answerkey.reports.view import find_run, find_runs
 
-    found = [find_run(name) for name in runs]
+    found = find_runs(runs)
     base = None if baseline is None else find_run(baseline)
     one = found[0]
     name = "comparison" if len(found) > 1 or base else one.path.resolve().name if one.path else one.key
@@ -470,18 +470,23 @@ def compare_command(
 ) -> int:
     """Compare each RUN with every other, or with the baseline, on the same samples.
 
-    RUN is a run folder, its name below `runs`, or `latest`. Samples are matched by id, and runs with other
-    truths are refused. A difference is first minus second.
+    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs. Samples are matched by id, and
+    runs with other truths are refused. A difference is first minus second.
     """
     from answerkey.comparison.compare import compare, describe_comparison, draw_pairs
-    from answerkey.reports.view import find_run
+    from answerkey.reports.view import find_run, find_runs
     from answerkey.text import clean_numbers
+    from answerkey.types import Notice
 
     if fail_on_regression and baseline is None:
         message = "`--fail-on-regression` needs to know worse than what"
         raise SpecError("E119", message, hint="name a run with `--baseline RUN`")
+    each = find_runs(runs)
+    for run in [one for one in each if one.status != "complete"] if len(each) > len(runs) else []:
+        console.warn([Notice(f"`{run.path}` is left out: it is {run.status}")])
+        each.remove(run)
     found = compare(
-        *map(find_run, runs),
+        *each,
         baseline=None if baseline is None else find_run(baseline),
         is_corrected=not uncorrected,
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`

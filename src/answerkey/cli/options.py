@@ -308,9 +308,29 @@ ALLOW_HOST = option(
 )
 COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
 
+DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
+PRICE = option(
+    "--price",
+    "IN:OUT",
+    "Price of a million prompt and completion tokens in USD; `:CACHED` for cached ones.",
+)
+ROW_OPTIONS = (
+    COLUMN,
+    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
+    option(
+        "--subsampling",
+        "HOW",
+        "head or random: which N samples to use.",
+        type=click.Choice(["head", "random"]),
+    ),
+    option("--seed", "N", "Seed of random subsampling.", type=int),
+    ENV,
+    OUTSIDE,
+)
+
 TASK_OPTIONS = (
     CONFIG,
-    option("--dataset", "FILE", "Dataset to use in place of the one in FILE."),
+    DATASET,
     option("--completions", "FILE", "Score the completions recorded in this file."),
     option(
         "--completion-column",
@@ -325,17 +345,7 @@ TASK_OPTIONS = (
         default=None,
         help="Take thinking blocks such as `<think>…</think>` out of recorded completions.",
     ),
-    COLUMN,
-    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
-    option(
-        "--subsampling",
-        "HOW",
-        "head or random: which N samples to use.",
-        type=click.Choice(["head", "random"]),
-    ),
-    option("--seed", "N", "Seed of random subsampling.", type=int),
-    ENV,
-    OUTSIDE,
+    *ROW_OPTIONS,
     ALLOW_HOST,
 )
 CALL_OPTIONS = (
@@ -347,7 +357,7 @@ CALL_OPTIONS = (
     ),
     option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
     option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
-    option("--price", "IN:OUT", "Price of a million prompt and completion tokens in USD."),
+    PRICE,
 )
 LIVE_OPTIONS = (
     click.option(
@@ -357,10 +367,15 @@ LIVE_OPTIONS = (
     ),
     *CALL_OPTIONS,
     click.option(
-        "--stop-on-nonsense",
-        is_flag=True,
-        help="Stop when the first 50 completions are all INVALID, all the same or cut off.",
+        "--stop-on-nonsense/--no-stop-on-nonsense",
+        default=None,
+        help="Stop also if the first 20 replies are all alike or cut off; or not even if most are INVALID.",
     ),
+)
+DOCTOR_OPTIONS = (
+    option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0),
+    option("--max-cost", "USD", "Spend at most this; default 0.01.", default=0.01),
+    *(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST),
 )
 RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
 RESCORE_OPTIONS = (

@@ -1,24 +1,31 @@
-"""`run`, `score`, `check`, `resume` and `rescore`: from a task file to a run and its summary."""
+"""`run`, `score`, `check`, `doctor`, `resume` and `rescore`: from a task file to a run and its summary."""
 
 from __future__ import annotations
 
-import re
 import shlex
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from answerkey.cli.console import Console
+from answerkey.cli.console import Console, write_lines
 from answerkey.cli.options import (
     CALL_OPTIONS,
+    CONFIG,
+    DATASET,
+    DOCTOR_OPTIONS,
+    FAILED,
+    INCOMPLETE,
     LIVE_OPTIONS,
     POLICY_OPTIONS,
     REPORT_OPTIONS,
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
+    ROW_OPTIONS,
     RUN_OPTIONS,
     SAVE,
     TASK_OPTIONS,
@@ -41,6 +48,7 @@ from answerkey.errors import AnswerkeyError, NoModelError, Problems, SpecError, 
 SHOWN = 8
 
 if TYPE_CHECKING:
+    from answerkey.evaluate.matrix import Matrix
     from answerkey.runs import Run
     from answerkey.spec import Specification
 
@@ -87,13 +95,16 @@ def run_command(
         open_data_file(console, file, options, models, completion_columns)
 
         def work(models: Sequence[str]) -> int:
-            each = _vary(models, completion_columns)
             if not dry_run:
-                return finish(console, _run_each(console, file, each, out=out, options=options), write=write)
+                varied = {"models": models, "completion_columns": completion_columns}
+                return finish(
+                    console, run_file(console, file, out=out, options=options | varied), write=write
+                )
             from answerkey.evaluate.runner import plan_calls
             from answerkey.reports.preview import describe_plan, draw_plan
 
-            plans = [plan_calls(file, **options | one) for one in each]
+            each = product(models or (None,), completion_columns or (None,))
+            plans = [plan_calls(file, **options, model=one, completion_column=column) for one, column in each]
             if console.as_json:
                 found = [describe_plan(plan) for plan in plans]
                 console.print_json({"dry_run": found[0] if len(found) == 1 else found})
@@ -133,42 +144,12 @@ def open_data_file(
         raise SpecError("E119", message, hint="leave it out")
 
 
-def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Run:
-    """Run a file, and show how far it is."""
-    from answerkey.evaluate import runner
+def run_file(console: Console, file: str | Path, *, out: str | Path | None, options: Chosen) -> Matrix:
+    """Run a file, with several `models` or `completion_columns` once for each, and show how far it is."""
+    from answerkey.evaluate.matrix import run_matrix
 
     with console.display() as display:
-        return runner.run(file, out=out, progress=display.report, listener=display, **options)
-
-
-def _vary(models: Sequence[str], columns: Sequence[str]) -> list[Chosen]:
-    """Return the options in which runs differ: one run for each model, or for each completion column."""
-    if len(models) > 1 and len(columns) > 1:
-        message = "`--model` and `--completion-column` are both given several times"
-        raise SpecError("E119", message, hint="name several models, or several columns")
-    every = [(model, column) for model in models or (None,) for column in columns or (None,)]
-    return [{"model": model, "completion_column": column} for model, column in every]
-
-
-def _run_each(
-    console: Console, file: str, each: Sequence[Chosen], *, out: str | None, options: Chosen
-) -> list[Run]:
-    """Run a file once for each of several options; one alone has the folder `out` itself."""
-    if len(each) == 1:
-        return [run_file(console, file, out=out, options=options | each[0])]
-    from answerkey.evaluate.prepare import read_options
-    from answerkey.evaluate.runner import prepare_all, read_plan
-    from answerkey.evaluate.session import require_askable
-
-    for one in each:  # a mistyped last name is found before the first model is called
-        chosen = read_options("run", options | one)
-        require_askable(prepare_all(read_plan(file, chosen)[0].specifications, chosen), chosen)
-    runs = []
-    for number, one in enumerate(each, start=1):
-        slug = re.sub(r"[^A-Za-z0-9_.-]+", "-", "-".join(map(str, filter(None, one.values())))).strip("-")
-        folder = f"{out.rstrip('/')}/{number}-{slug}" if out else None
-        runs.append(run_file(console, file, out=folder, options=options | one))
-    return runs
+        return run_matrix(file, out=out, display=display, **options)
 
 
 def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
@@ -215,7 +196,7 @@ def _choose_model(console: Console, file: str, options: Chosen, error: Answerkey
 
 def finish(
     console: Console,
-    runs: list[Run],
+    made: Matrix | Run,
     steps: Sequence[tuple[str, str]] = (),
     *,
     write: WriteFiles | None = None,
@@ -224,29 +205,42 @@ def finish(
 
     `write` is for what others are to read of it.
     """
-    from answerkey.reports.terminal import (
-        draw_next_for_several,
-        draw_next_steps,
-        draw_side_by_side,
-        draw_summary,
-    )
+    from answerkey.reports.terminal import draw_next_for_several, draw_next_steps, draw_summary
     from answerkey.reports.view import describe_run
-    from answerkey.text import BLANK
+    from answerkey.runs import Run
+    from answerkey.text import BLANK, describe_problems, draw_problems
 
+    runs, named = ([made], {}) if isinstance(made, Run) else (made.runs, made.errors)
+    errors = [
+        one
+        if f"`{name}`" in one.message
+        else AnswerkeyError(one.code, f"`{name}`: {one.message}", where=one.where, hint=one.hint)
+        for name, error in named.items()
+        for one in getattr(error, "errors", (error,))
+    ]
+    is_one, more, folder = len(runs) == 1 and not errors, dict[str, object](), str(made.path)
+    if errors:
+        more["resume"] = f"answerkey resume {shlex.quote(folder)}"
     if console.as_json:
-        several = {"runs": [describe_run(run) for run in runs]}
-        console.print_json(several if len(runs) > 1 else describe_run(runs[0]))
+        more |= describe_problems(errors) if errors else {}
+        console.print_json(describe_run(runs[0]) if is_one else {"runs": [*map(describe_run, runs)], **more})
     else:
         for run in runs:
             console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
-        if len(runs) > 1:
-            console.print_lines(draw_side_by_side(runs, console.width))
-            console.say([BLANK, *draw_next_for_several(runs)])
-        else:
+        if is_one:
             console.say(draw_next_steps(runs[0], steps))
+        elif runs:
+            from answerkey.reports.leaderboard import draw_leaderboard
+
+            console.print_lines(draw_leaderboard(runs, console.width))
+            if sum(run.status == "complete" for run in runs) > 1:
+                console.say([BLANK, *draw_next_for_several(folder)])
+    if errors:
+        write_lines([BLANK, *draw_problems(errors, console.width)], sys.stderr)
+        console.say_text(f"to go on where it stopped: {more['resume']}")
     if write is not None:
         write(runs)
-    return find_exit_code(runs)
+    return INCOMPLETE if errors else find_exit_code(runs)
 
 
 @click.command(
@@ -277,8 +271,31 @@ def score_command(
                     message = f"task `{one.task.key}` calls a model, and `score` calls none"
                     hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
                     raise SpecError("E119", message, hint=hint)
-        each = _vary((), completion_columns)
-        return finish(console, _run_each(console, file, each, out=out, options=options), write=write)
+        varied = {"completion_columns": completion_columns}
+        return finish(console, run_file(console, file, out=out, options=options | varied), write=write)
+
+
+@click.command("export-prompts", epilog="Example: answerkey export-prompts my-project -o prompts.parquet")
+@click.argument("file", metavar="FILE", shell_complete=complete_task)
+@option("-o", "FILE", "File to write; its ending decides: .parquet, .jsonl or .csv.", "--out", required=True)
+@option("--task", "KEY", "Task, if FILE has several.")
+@add_options(CONFIG, DATASET, *ROW_OPTIONS)
+@with_console
+def export_prompts_command(console: Console, file: str, *, out: str, task: str | None, **options: Any) -> int:
+    """Write the prompts of a task, for an engine that generates offline; call no model.
+
+    A row has `sample_id` (`option_order` and `trial` where there are several), `messages`, and `prompt`, the
+    same as one text. `answerkey score` joins the completions by these ids.
+    """
+    from answerkey.exporters import export_prompts
+
+    open_data_file(console, file, options, (), ())
+    with console.display() as display:
+        rows = export_prompts(file, out, task=task, progress=display.report, **options)
+    if console.as_json:
+        console.print_json({"export_prompts": {"file": out, "rows": rows}})
+    console.say_text(f"{rows} prompts written to {out}")
+    return 0
 
 
 @click.command(
@@ -339,6 +356,36 @@ def check_command(
     return max(codes, default=0)
 
 
+@click.command(
+    "doctor",
+    epilog="""\b
+Examples:
+  answerkey doctor openai/gpt-4.1-nano
+  answerkey doctor http://127.0.0.1:8000/v1#my-model my-project --timeout 120""",
+)
+@click.argument("model", metavar="MODEL", shell_complete=complete_model)
+@click.argument("task", metavar="[TASK]", required=False, shell_complete=complete_task)
+@add_options(*DOCTOR_OPTIONS)
+@with_console
+def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
+    """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
+
+    With TASK (as for `run`), its first samples are asked and read by its own scorer. Exit code 1 if a check
+    failed, 3 if the model gave no answer.
+    """
+    from answerkey.evaluate.doctor import examine
+    from answerkey.reports.preview import draw_examination
+
+    cost = f"for at most {options['max_cost']:g} USD, where the price is known"
+    console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s, {cost}")
+    found = examine(model, task, **options)
+    if console.as_json:
+        console.print_json({"doctor": found})
+    else:
+        console.print_lines(draw_examination(found, console.width))
+    return (0 if found["good"] else FAILED) if found["answered"] else INCOMPLETE
+
+
 @click.command("resume", epilog="Example: answerkey resume latest")
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
@@ -346,22 +393,25 @@ def check_command(
 def resume_command(console: Console, run: str, **options: Any) -> int:
     """Continue RUN where it stopped, without repeating finished calls.
 
-    RUN is a run folder, its name below `runs`, or `latest`. Failed calls are repeated. A complete run does
-    not change.
+    RUN is a run folder, its name below `runs`, `latest`, or a folder of runs: all of them. Failed calls are
+    repeated. A complete run does not change.
     """
-    from answerkey.evaluate import rerun
+    from answerkey.evaluate import matrix, rerun
     from answerkey.reports.view import find_run
-    from answerkey.runs import find_place, has_only_begun, load_manifest
+    from answerkey.runs import find_place, has_only_begun, is_run, load_manifest
 
     with keep_files(options) as write:
         place = find_place(run)
         if isinstance(place, Path) and not place.is_dir():
             place = find_run(run).path or place
+        if not has_only_begun(place) and not is_run(place):
+            with console.display() as display:
+                return finish(console, matrix.resume_matrix(place, display=display, **options), write=write)
         if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
             console.say_text("the run is complete: there is nothing to go on with")
         with console.display() as display:
             resumed = rerun.resume(place, progress=display.report, listener=display, **options)
-        return finish(console, [resumed], write=write)
+        return finish(console, resumed, write=write)
 
 
 @click.command(
@@ -390,4 +440,4 @@ def rescore_command(console: Console, run: str, file: str | None, *, out: str | 
             scored = rerun.rescore(
                 find_run(run), file, out=out, progress=display.report, listener=display, **options
             )
-        return finish(console, [scored], write=write)
+        return finish(console, scored, write=write)

@@ -118,9 +118,9 @@ def demo_command(console: Console, folder: str) -> int:
     else:
         console.say_text(f"example project: {len(copy_project(project))} files in {project}")
     folders = (project / "runs" / f"demo-{number}" for number in count(1))
-    run = run_file(console, project, out=next(one for one in folders if not one.exists()), options={})
+    made = run_file(console, project, out=next(one for one in folders if not one.exists()), options={})
     steps = [(f"answerkey run {shlex.quote(folder)} --model builtin/longest", "another model")]
-    return finish(console, [run], steps)
+    return finish(console, made, steps)
 
 
 @click.command(

@@ -129,7 +129,7 @@ class InlineSource:
         return load_rows(self.rows, name=name)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MemorySource:
     """Rows of the caller's in memory; a run keeps them among its files, and `asdict` would copy them."""
 

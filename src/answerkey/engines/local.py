@@ -42,6 +42,8 @@ _PARENTS_SIGNALS = [
 ]
 #: The function of this process, where it is a worker.
 _loaded: Loaded = "no function was sent"
+#: One thread at a time starts processes: meanwhile this one has no `__main__`.
+_launch = threading.Lock()
 
 
 class Engine(Protocol):
@@ -168,13 +170,14 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
 @contextmanager
 def _launching() -> Iterator[None]:
     """Start processes that do not run the caller's script again, nor hear signals before they are ready."""
-    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with _launch:
+        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENTS_SIGNALS)
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_worker(payload: bytes) -> None:

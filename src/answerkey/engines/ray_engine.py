@@ -229,6 +229,7 @@ class RayEngine:
             raise EngineError("E601", "the engine `ray` needs Ray", hint=hint)
         self._address = address
         self._cluster: Cluster | None = None
+        self._connecting = threading.Lock()
 
     def map(
         self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
@@ -265,10 +266,11 @@ class RayEngine:
         return RayActor(ray, actor, opening)
 
     def _connect(self) -> Any:  # noqa: ANN401 - the library, connected to a cluster
-        if self._cluster is None:
-            self._cluster = Cluster(self._address)
-            weakref.finalize(self, self._cluster.close)
-        return self._cluster.ray
+        with self._connecting:  # several runs may share the engine
+            if self._cluster is None:
+                self._cluster = Cluster(self._address)
+                weakref.finalize(self, self._cluster.close)
+            return self._cluster.ray
 
 
 @dataclass

@@ -25,6 +25,7 @@ from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, DataError, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
+from answerkey.models.images import list_images
 from answerkey.reader.explain import shorten
 from answerkey.scorers import (
     Scorer,
@@ -52,6 +53,7 @@ class RowProblems:
 
     `failed` holds the positions of rows that may be FAILED with `--allow-failed`, in order once merged;
     `fatal` the errors that no allowance covers. `rows` is how many rows were looked at, or will be.
+    `images` are the kinds of images in the prompts.
     """
 
     rows: int
@@ -60,6 +62,7 @@ class RowProblems:
     failed: array[int] = field(default_factory=lambda: array("q"))
     fatal: list[AnswerkeyError] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    images: set[str] = field(default_factory=set)
 
     def add(self, kind: str, error: AnswerkeyError) -> None:
         """Count an error; keep it while there are few of its kind. The very same error is told once."""
@@ -80,6 +83,7 @@ class RowProblems:
         self.counts.update(more)
         self.failed.extend(offset + row for row in sorted(set(found.failed)))
         self.fatal = distinct((*self.fatal, *found.fatal))
+        self.images |= found.images
         self.notices = list(dict.fromkeys((*self.notices, *found.notices)))
 
     def errors(self, prepared: Prepared) -> list[AnswerkeyError]:
@@ -151,6 +155,8 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
         solver = None if shard.recorded is not None else task.solver
         if isinstance(solver, SingleTurnSolver):
             prompts, wrong = solver.check_prompts(samples, prepared.examples)
+            images = [one for prompt in prompts if isinstance(prompt, list) for one in list_images(prompt)]
+            found.images.update(one.kind for one in images)
         else:
             prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
         for position, prompt_error in wrong:
@@ -175,6 +181,8 @@ def check_whole(problems: RowProblems, prepared: Prepared) -> None:
         samples = prepared.dataset.rows.slice(0, SHARD_ROWS).load(prepared.columns)
         try:
             require_known(prepared.model, samples, prepared.task.sample_facts(samples))
+            if (connection := getattr(prepared.model, "connection", None)) is not None:
+                connection.require_images(problems.images)
         except SpecError as error:
             problems.fatal.append(error)
     problems.fatal.extend(find_unreadable(prepared))

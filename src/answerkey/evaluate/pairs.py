@@ -15,7 +15,7 @@ from answerkey.metrics.base import name_left_out, read_number
 from answerkey.metrics.exact import UNIT_BITS, divide, sum_exactly
 from answerkey.metrics.measure import label_rows, name_clusters, name_groups
 from answerkey.metrics.paired import Difference, Pair, measure_difference
-from answerkey.runs import Run, RunPlace, TaskRun, load_run, name_answerer
+from answerkey.runs import Run, RunPlace, TaskRun, list_forced, load_run, name_answerer
 from answerkey.spec import task_from_source
 from answerkey.types import EMPTY_STRUCT_FIELD, Notice
 
@@ -286,6 +286,11 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
             notices.append(Notice(f"the datasets of {names} differ, though samples and truths are the same"))
         if _describe_task(first) != _describe_task(other):
             text = f"the tasks of {names} differ: a difference may be of the task, not of the model"
+            notices.append(Notice(text))
+        forced = [list_forced(one.task_run.manifest) for one in (first, other)]
+        if forced[0] != forced[1]:
+            kinds = " and ".join(sorted({*forced[0], *forced[1]}))
+            text = f"{names} differ in their {kinds}: a difference may be of that, not of the model"
             notices.append(Notice(text))
         if (first.scorer, first.value) != (other.scorer, other.value):
             values = [f"`{one.value}` of `{one.scorer}` in `{one.label}`" for one in (first, other)]

@@ -23,7 +23,7 @@ from answerkey.datasets.dataset import Shard
 from answerkey.engines import Engine
 from answerkey.errors import AnswerkeyError, EngineError, InternalError, RunError
 from answerkey.evaluate.checks import RowProblems, check_samples, check_whole
-from answerkey.evaluate.prepare import Prepared, Progress
+from answerkey.evaluate.prepare import Opened, Prepared, Progress
 from answerkey.metrics import (
     STOPPED_EARLY,
     aggregate_scores,
@@ -36,6 +36,7 @@ from answerkey.metrics import (
     merge_counts,
     name_values,
 )
+from answerkey.models.calls import heed_stop
 from answerkey.runs import TaskWriter
 from answerkey.scorers import apply_actions, count_readings, find_audited_rows, join_scores, score_rows
 from answerkey.spec import Task
@@ -133,9 +134,19 @@ def run_task(
     return outcome
 
 
-def check_task(prepared: Prepared, engine: Engine, progress: Progress) -> RowProblems:
-    """Read and check every row of a task, and do no more: before a model is called, or instead of a run."""
-    problems, _ = _run_shards(prepared.only_checked(), None, engine, progress)
+def check_task(
+    prepared: Prepared, engine: Engine, progress: Progress, opened: Opened | None = None
+) -> RowProblems:
+    """Read and check every row of a task, and do no more: before a model is called, or instead of a run.
+
+    What is wrong with rows does not depend on the model: rows that were checked for another one (`opened`)
+    are not read again.
+    """
+    known: dict[object, RowProblems] = opened.share(dict) if opened and prepared.recorded is None else {}
+    if (key := (id(prepared.dataset), prepared.task.fingerprint)) not in known:
+        known[key], _ = _run_shards(prepared.only_checked(), None, engine, progress)
+    problems = RowProblems(len(prepared.dataset))
+    problems.merge(known[key], 0)
     check_whole(problems, prepared)
     return problems
 
@@ -162,6 +173,7 @@ def _run_shards(
             measured.append(replace(one, problems=None))
             done += one.rows
             progress("check" if writer is None else "score", done, rows)
+            heed_stop()
     if writer is not None and not prepared.is_checked:
         check_whole(problems, prepared)
     return problems, measured

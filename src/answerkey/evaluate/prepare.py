@@ -24,7 +24,7 @@ from answerkey.datasets.recorded import (
     refuse_single,
 )
 from answerkey.datasets.rows import Rows
-from answerkey.datasets.sources import InlineSource, MemorySource, pin_source
+from answerkey.datasets.sources import InlineSource, MemorySource, Source, pin_source
 from answerkey.datasets.storage import digest_file, hide_query, name_lasting
 from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Spread
@@ -81,9 +81,11 @@ class Options(Overrides):
     """The options of `run`, `score`, `check` and `plan_calls`; they win over what the files say.
 
     `allow_failed` is a number of rows or a share such as `"2%"`. `max_cost` is in USD, and `price` says what
-    a million tokens cost, `"IN:OUT"`, where that is not known. With `batch`, the calls of a solver are handed
-    in together. With the engine `ray`, `ray_address` names a cluster; without it one is started here.
-    `max_concurrent` is how many calls are under way at once at most, on each node.
+    a million tokens cost, `"IN:OUT"` or `"IN:OUT:CACHED"`, where that is not known. With `batch`, the calls
+    of a solver are handed in together. A run stops when most of the first completions of an endpoint cannot
+    be read, with `stop_on_nonsense` also when they are all the same or cut off; with False it goes on. With
+    the engine `ray`, `ray_address` names a cluster; without it one is started here. `max_concurrent` is how
+    many calls are under way at once at most, on each node.
     """
 
     allow_failed: int | str | None = None
@@ -95,7 +97,7 @@ class Options(Overrides):
     max_calls: int | None = None
     max_cost: float | None = None
     price: str | None = None
-    stop_on_nonsense: bool = False
+    stop_on_nonsense: bool | None = None
     batch: bool | None = None
     max_concurrent: int | None = None
 
@@ -142,14 +144,15 @@ class Options(Overrides):
         """Return what one token costs, as the caller says; None when the caller does not."""
         if self.price is None:
             return None
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*:\s*(\d+(?:\.\d+)?)\s*", self.price)
+        match = re.fullmatch(r"{0}:{0}(?::{0})?".format(r"\s*(\d+(?:\.\d+)?)\s*"), self.price)
         if not match:
             raise SpecError(
                 "E119",
-                f"`--price {self.price}` is not of the form `IN:OUT`",
+                f"`--price {self.price}` is not of the form `IN:OUT` or `IN:OUT:CACHED`",
                 hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
             )
-        return Price(float(match[1]) / MILLION, float(match[2]) / MILLION)
+        prompt, completion, *cached = (float(one) / MILLION for one in match.groups() if one is not None)
+        return Price(prompt, completion, cached[0] if cached else None)
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -179,7 +182,7 @@ class ScoreOptions(TypedDict, total=False):
     max_calls: int | None
     max_cost: float | None
     price: str | None
-    stop_on_nonsense: bool
+    stop_on_nonsense: bool | None
     batch: bool | None
     max_concurrent: int | None
 
@@ -345,30 +348,55 @@ class Prepared:
         )
 
 
+class Opened:
+    """What several runs share, such as datasets: each is fetched, opened and checked once."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[object, Any]] = []
+
+    def share(self, make: Callable[..., Any], *key: object) -> Any:  # noqa: ANN401 - what `make` makes
+        """Return what is made of a key, or was before."""
+        for known, made in self._known:
+            if known == (make, *key):
+                return made
+        self._known.append(((make, *key), make(*key)))
+        return self._known[-1][1]
+
+
+def _open_samples(source: Source, selection: Selection, name: str) -> Dataset:
+    return open_dataset(source, selection=selection, name=name)
+
+
 def prepare_specification(
-    specification: Specification, options: Options, *, is_check: bool = False
+    specification: Specification,
+    options: Options,
+    shared: Opened | None = None,
+    *,
+    is_check: bool = False,
+    needs_model: bool = True,
 ) -> tuple[Prepared | None, list[AnswerkeyError]]:
     """Open everything a specification names; return it with every error met, None without a dataset.
 
-    A check opens the whole dataset, and does without a model.
+    A check opens the whole dataset, and does without a model. What other runs opened is `shared` with them.
     """
     errors: list[AnswerkeyError] = []
+    shared = shared or Opened()
     is_named = specification.completions is not None and options.completions is None
     if is_named:  # the file names the completions, and may say which model wrote them
         options = replace(options, completions=str(specification.completions))
     opened: list[Dataset] = []
     source, examples = specification.dataset, specification.examples
     with _collect(errors, source):
-        source = replace(source, source=pin_source(source.source))
+        source = replace(source, source=shared.share(pin_source, source.source))
     with _collect(errors, examples):
-        examples = examples and replace(examples, source=pin_source(examples.source))
+        examples = examples and replace(examples, source=shared.share(pin_source, examples.source))
     if errors:
         return None, errors
     specification = replace(specification, dataset=source, examples=examples)
     task = specification.task
     with _collect(errors, source):
         selection = Selection() if is_check else specification.selection
-        opened.append(open_dataset(source.source, selection=selection, name=source.key))
+        opened.append(shared.share(_open_samples, source.source, selection, source.key))
     if not opened:
         return None, errors
     dataset, table, recorded, shown = opened[0], None, None, None
@@ -400,7 +428,7 @@ def prepare_specification(
             from answerkey.models.model import open_model
 
             model = open_model(specification.model)
-        elif calls_model and not is_check:
+        elif calls_model and needs_model and not is_check:
             raise NoModelError(
                 "E119",
                 f"task `{task.key}` calls a model, and none is named",
@@ -411,7 +439,8 @@ def prepare_specification(
     judges, problems = open_judges(task, specification.judges)
     errors.extend(problems)
     with _collect(errors, examples):
-        shown = None if examples is None else open_dataset(examples.source, name=examples.key).samples()
+        if examples is not None:
+            shown = shared.share(_open_samples, examples.source, Selection(), examples.key).samples()
     prepared = Prepared(
         specification=specification,
         dataset=dataset,

@@ -7,6 +7,7 @@ run that never stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -26,6 +27,7 @@ from answerkey.evaluate.choice_order import order_dataset
 from answerkey.evaluate.pipeline import measure_scores, merge_metrics
 from answerkey.evaluate.prepare import (
     STORED,
+    Opened,
     Options,
     Prepared,
     Progress,
@@ -39,6 +41,7 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.evaluate.runner import (
+    Started,
     TaskSource,
     check_beforehand,
     describe_run,
@@ -47,7 +50,6 @@ from answerkey.evaluate.runner import (
     describe_task,
     prepare_all,
     run_new,
-    run_tasks,
     trust_snippets,
 )
 from answerkey.metrics import KeyedMetric
@@ -514,7 +516,15 @@ def resume(
     Options as in `Options`; those that the run was started with hold unless they are given again. A limit
     that stopped the run holds no more. A model that is a function is given again.
     """
-    place = find_place(path)
+    report = progress or stay_silent
+    found = reopen_stopped(find_place(path), options, report)
+    return found if isinstance(found, Run) else found.finish(report, listener)
+
+
+def reopen_stopped(
+    place: RunPlace, options: Mapping[str, Any], progress: Progress, opened: Opened | None = None
+) -> Run | Started:
+    """Return a run that stopped, ready to go on; one that is complete as it is."""
     if has_only_begun(place):
         raise RunError(
             "E507",
@@ -525,8 +535,8 @@ def resume(
     if load_manifest(place)["status"] == "complete":
         forget_journal(place)  # a disk that had failed may have kept it
         return load_run(place)
-    report = progress or stay_silent
-    with reopen_run(place) as writer:
+    with ExitStack() as stack:
+        writer = stack.enter_context(reopen_run(place))
         if writer.manifest["status"] == "complete":  # the process that held it has just finished
             forget_journal(place)
             return load_run(place)
@@ -549,17 +559,19 @@ def resume(
         if "engine" in given:
             ended |= {"ray_address"}  # the cluster of before belongs to the engine of before
         held = {name: value for name, value in stored.items() if name not in ended}
+        held |= {"stop_on_nonsense": False} if ended >= LIMITS else {}
         chosen = read_options("resume", {**held, **given})
         engine = open_engine(chosen.engine, chosen.ray_address)
-        tasks, _ = check_beforehand(_prepare_again(writer, chosen), chosen, engine, report)
+        tasks, _ = check_beforehand(_prepare_again(writer, chosen, opened), chosen, engine, progress, opened)
         writer.restart(describe_system())
         for one in tasks:
             for number in range(one.specification.num_runs):
                 writer.task(one.key).repetition(number).clear()
-        return run_tasks(tasks, writer, engine, report, options=chosen, listener=listener)
+        stack.pop_all()
+        return Started(writer, tasks, engine, chosen)
 
 
-def _prepare_again(writer: RunWriter, options: Options) -> list[Prepared]:
+def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -> list[Prepared]:
     """Return the tasks of a run that stopped; E505 or E507 when what decides the numbers is not as it was."""
     manifest = writer.manifest
     sources = {entry["key"]: writer.read_source(entry["key"]) for entry in manifest["tasks"]}
@@ -583,7 +595,7 @@ def _prepare_again(writer: RunWriter, options: Options) -> list[Prepared]:
         ]
         trust_snippets(specifications, options)
         try:
-            tasks = prepare_all(specifications, options)
+            tasks = prepare_all(specifications, options, opened)
         except DataError as error:
             raise _gone("dataset", error.where.file if error.where else None, error.message) from error
     for entry, one in zip(manifest["tasks"], tasks, strict=True):

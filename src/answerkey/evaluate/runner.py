@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import hashlib
+import json
 import platform
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import polars as pl
 
 from answerkey._version import __version__
 from answerkey.datasets.dataset import Dataset, Recorded, open_dataset
@@ -31,13 +33,14 @@ from answerkey.errors import (
     SpecError,
     distinct,
     is_url,
+    listing,
     raise_all,
 )
 from answerkey.evaluate.checks import PlannedTemplate, plan_templates
 from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
-    SHARD_ROWS,
+    Opened,
     Options,
     Prepared,
     Progress,
@@ -52,11 +55,14 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
+from answerkey.models.calls import Stop
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
+from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
+from answerkey.models.responses import read_text
 from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
-from answerkey.solvers import ChoiceRankingSolver
+from answerkey.solvers import ChoiceRankingSolver, SingleTurnSolver
 from answerkey.spec import (
     DatasetSpec,
     Plan,
@@ -71,13 +77,15 @@ from answerkey.spec import (
     sort_errors,
 )
 from answerkey.templates import RowError
-from answerkey.types import Notice
+from answerkey.types import Notice, Question, Samples
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Listener, Session
     from answerkey.models.cache import CallCache
 
 
+#: A key that is refused, or a model that cannot be reached.
+GIVEN_UP = frozenset({"E304", "E306"})
 #: A task or run file, a folder, the name of a ready-made task, a Task, or a mapping as a file has it.
 TaskSource = Task | Mapping[str, object] | str | Path
 
@@ -96,17 +104,28 @@ def run(
     """
     chosen = read_options("run", options)
     plan, notices = read_plan(path, chosen)
-    policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    chosen = replace(chosen, cache_policy=policy)
+    if len(plan.matrix) > 1:
+        message = f"the matrix of `{plan.file}` has {len(plan.matrix)} models, and `run` makes one run"
+        raise SpecError("E119", message, hint="use `ak.run_matrix`, or name one with `model=`")
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
-    tasks = prepare_all(plan.specifications, chosen)
+    tasks, manifest, chosen = prepare_run(path, plan, notices, chosen)
+    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
+
+
+def prepare_run(
+    path: TaskSource, plan: Plan, notices: Sequence[Notice], options: Options, opened: Opened | None = None
+) -> tuple[Sequence[Prepared], dict[str, Any], Options]:
+    """Open everything that a plan of one run names; return what `run.json` will say, too, and all options."""
+    policy = options.cache_policy or cast("CachePolicy | None", plan.cache_policy)
+    options = replace(options, cache_policy=policy)
+    tasks = prepare_all(plan.specifications, options, opened)
     file = None
     if isinstance(path, str | Path):
         file = hide_query(str(path)) if is_url(str(path)) else name_lasting(path)
-    source = {"file": file, "options": chosen.stored()}
+    source = {"file": file, "options": options.stored()}
     manifest = describe_run(plan.key, plan.display_name, tasks, notices, plan.policies, **source)
-    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
+    return tasks, manifest, options
 
 
 async def arun(
@@ -124,25 +143,18 @@ async def arun(
     if callable(model := given.get("model")):
         config = FunctionConfig(model, loop)
         given["model"] = ModelConfig(config.name, config)
-    lock, thread = threading.Lock(), list[int]()
+    stop = Stop()
 
     def work() -> Run:
-        thread.append(threading.get_ident())
-        try:
+        with stop.followed():
             return run(path, out=out, progress=progress, **given)
-        finally:
-            with lock:
-                thread.clear()
 
     pool = ThreadPoolExecutor(1, thread_name_prefix="answerkey-run")
     running = loop.run_in_executor(pool, work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        with lock:  # as Ctrl-C does it in the main thread
-            for one in thread:
-                stop = ctypes.py_object(KeyboardInterrupt)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(one), stop)
+        stop.message = "interrupted"
         with suppress(AnswerkeyError, KeyboardInterrupt):
             await running
         raise
@@ -167,7 +179,7 @@ def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
             where=Place(file=named),
             hint="a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset",
         )
-    trust_snippets(loaded.value.specifications, options)
+    trust_snippets((one for plan in loaded.value.split() for one in plan.specifications), options)
     raise_all(loaded.value.find_baseline_errors())
     return loaded.value, list(loaded.notices)
 
@@ -178,12 +190,14 @@ def trust_snippets(specifications: Iterable[Specification], options: Options) ->
     require_trust(snippets, trust_code=options.trust_code)
 
 
-def prepare_all(specifications: Iterable[Specification], options: Options) -> list[Prepared]:
-    """Open everything that specifications name; raise all errors at once."""
+def prepare_all(
+    specifications: Iterable[Specification], options: Options, opened: Opened | None = None
+) -> list[Prepared]:
+    """Open everything that specifications name, but for what is `opened`; raise all errors at once."""
     tasks: list[Prepared] = []
     errors: list[AnswerkeyError] = []
     for specification in specifications:
-        one, problems = prepare_specification(specification, options)
+        one, problems = prepare_specification(specification, options, opened)
         errors.extend(problems)
         tasks.extend([one] if one else [])
     raise_all(errors)
@@ -205,39 +219,74 @@ def run_new(
     `manifest` is what `run.json` says before the work begins.
     """
     tasks, heard = check_beforehand(tasks, options, engine, progress)
+    return start_new(tasks, place, manifest, engine, options, heard).finish(progress, listener)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run whose folder is there and locked, with everything opened and checked."""
+
+    writer: RunWriter
+    tasks: Sequence[Prepared]
+    engine: Engine
+    options: Options
+
+    def finish(self, progress: Progress, listener: Listener | None, num_beside: int = 0) -> Run:
+        """Take every task along its path, and return the run."""
+        with self.writer as writer:
+            return run_tasks(self, writer, progress, listener, num_beside)
+
+
+def start_new(
+    tasks: Sequence[Prepared],
+    place: RunPlace | None,
+    manifest: Mapping[str, Any],
+    engine: Engine,
+    options: Options,
+    heard: Sequence[Notice],
+) -> Started:
+    """Write what `run.json` says before the work begins, and what was `heard` when rows were checked."""
     sources = {one.key: describe_sources(one) for one in tasks}
     manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
     memory = ((one.key, one.specification.dataset.source) for one in tasks)
     samples = {key: one.table.samples.frame for key, one in memory if isinstance(one, MemorySource)}
-    with start_run(place, manifest, sources, samples) as writer:
-        return run_tasks(tasks, writer, engine, progress, options=options, listener=listener)
+    return Started(start_run(place, manifest, sources, samples), tasks, engine, options)
 
 
 def check_beforehand(
-    tasks: Sequence[Prepared], options: Options, engine: Engine, progress: Progress
+    tasks: Sequence[Prepared],
+    options: Options,
+    engine: Engine,
+    progress: Progress,
+    opened: Opened | None = None,
 ) -> tuple[Sequence[Prepared], list[Notice]]:
     """Return the tasks, checked on all rows if any of them calls a model; raise what would keep it from that.
 
-    Not one call is paid for as long as a row of any task is wrong.
+    Not one call is paid for as long as a row of any task is wrong. Rows that another run checked (`opened`)
+    are not checked again.
     """
     if not any(one.calls_models for one in tasks):
         return tasks, []
     from answerkey.evaluate.session import require_askable
 
-    checked, heard = check_tasks(tasks, options, engine, progress)
+    checked, heard = check_tasks(tasks, options, engine, progress, opened)
     require_askable(checked, options)
     return checked, heard
 
 
 def check_tasks(
-    tasks: Sequence[Prepared], options: Options, engine: Engine, progress: Progress
+    tasks: Sequence[Prepared],
+    options: Options,
+    engine: Engine,
+    progress: Progress,
+    opened: Opened | None = None,
 ) -> tuple[list[Prepared], list[Notice]]:
     """Check the rows to be used; refuse when more are wrong than `allow_failed` says."""
     checked: list[Prepared] = []
     errors: list[AnswerkeyError] = []
     notices: list[Notice] = []
     for one in tasks:
-        problems = check_task(one, engine, progress)
+        problems = check_task(one, engine, progress, opened)
         notices.extend([*one.dataset.notices, *problems.notices])
         if problems.fatal or len(problems.failed) > options.failed_limit(len(one.dataset)):
             errors.extend(problems.errors(one))
@@ -247,20 +296,16 @@ def check_tasks(
 
 
 def run_tasks(
-    tasks: Sequence[Prepared],
-    writer: RunWriter,
-    engine: Engine,
-    progress: Progress,
-    *,
-    options: Options,
-    listener: Listener | None = None,
+    started: Started, writer: RunWriter, progress: Progress, listener: Listener | None, num_beside: int
 ) -> Run:
-    """Run every task and close the run.
+    """Run every task and close the run; `num_beside` other runs call models at the same time.
 
     It is incomplete when a call failed for good, or more samples could not be scored than `allow_failed`
-    says. What stops it before its end leaves it incomplete, too, with its journal; but rows that are wrong
-    leave nothing of a run that calls no model, so that it can be started again once they are mended.
+    says. A model that cannot be called ends the tasks that need it, and no others. What stops the run before
+    its end leaves it incomplete, too, with its journal; but rows that are wrong leave nothing of a run that
+    calls no model, so that it can be started again once they are mended.
     """
+    tasks, engine, options = started.tasks, started.engine, started.options
     changes: dict[str, Mapping[str, Any]] = {}
     heard: list[Notice] = []
     refused: list[AnswerkeyError] = []
@@ -283,8 +328,11 @@ def run_tasks(
         if any(one.calls_models for one in tasks):
             from answerkey.evaluate.session import open_session
 
-            session = stack.enter_context(open_session(tasks, writer, options, listener, engine.actors))
+            opened = open_session(tasks, writer, options, listener, engine.actors, num_beside=num_beside)
+            session = stack.enter_context(opened)
         for one in tasks:
+            if session is not None and session.has_given_up(one):
+                continue  # it would fail as the task before did
             limit = options.failed_limit(one.dataset.num_samples)
             try:
                 outcomes = _run_repetitions(one, writer, session, engine, progress, options, is_stopped)
@@ -298,6 +346,11 @@ def run_tasks(
             except AnswerkeyError as stop:
                 if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
                     raise
+                if session is not None and stop.code in GIVEN_UP:  # other models may be called all the same
+                    failures.append(stop)
+                    changes[one.key] = describe_calls(one.key)
+                    session.give_up(one.key)
+                    continue
                 if is_kept or isinstance(stop, EngineError | InternalError):
                     writer.stop({**changes, one.key: describe_calls(one.key)}, stop)
                 else:
@@ -307,7 +360,7 @@ def run_tasks(
                 heard.extend([*one.dataset.notices, *outcomes[0].notices])
             refused.extend(outcomes[-1].refused)
             failures.extend([outcomes[-1].failure] if outcomes[-1].failure else [])
-            if refused or failures:
+            if outcomes[-1].refused or outcomes[-1].failure:
                 continue
             found = {"counts": outcomes[0].totals["counts"], "encoded": outcomes[0].encoded}
             changes[one.key] = found | describe_calls(one.key)
@@ -320,7 +373,7 @@ def run_tasks(
                 writer.stop(changes, errors[0])
             else:
                 writer.discard()
-            raise_all(errors)
+            raise_all(distinct(errors))
         told = writer.manifest["notices"]
         more = [one for one in dict.fromkeys(map(str, heard)) if one not in told]
         writer.manifest["notices"] = [*told, *more]
@@ -452,7 +505,9 @@ def _describe_model(model: Model | None) -> dict[str, object] | None:
         return None
     # What decides a live model's answers, without secrets; of a function nothing but its name is known.
     beside = {name: one for name in ("identity", "is_function") if (one := getattr(model, name, None))}
-    return {"name": model.name, "simulated": model.is_simulated, **beside}
+    connection: Any = getattr(model, "connection", None)
+    forced = {} if connection is None else connection.generation.forced()
+    return {"name": model.name, "simulated": model.is_simulated, **beside, **forced}
 
 
 def _describe_judge(scorer: Scorer, model: Model | None) -> dict[str, object]:
@@ -604,15 +659,18 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
     errors, notices = list(loaded.errors), list(loaded.notices)
     errors += loaded.value.find_baseline_errors() if loaded.value else []
     tasks: list[CheckedTask] = []
-    for specification in loaded.value.specifications if loaded.value else ():
-        prepared, problems = prepare_specification(specification, chosen, is_check=True)
+    opened, plans = Opened(), loaded.value.split() if loaded.value else []
+    for number, specification in ((n, one) for n, plan in enumerate(plans) for one in plan.specifications):
+        prepared, problems = prepare_specification(specification, chosen, opened, is_check=True)
         errors.extend(problems)
         if prepared is None:
             continue
-        found = check_task(prepared, open_engine(), progress or stay_silent)
+        found = check_task(prepared, open_engine(), progress or stay_silent, opened)
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
         notices.extend([*dataset.notices, *found.notices])
+        if number:  # of another model
+            continue
         templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
         tasks.append(CheckedTask(specification.key, dataset.name, len(dataset), templates))
     unique = distinct(errors)
@@ -621,9 +679,12 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
 
 # `--dry-run`: what a run would ask, without asking.
 
+#: Prompts that are in memory together: each may be a long text, as Python objects.
+PROMPT_ROWS = 8_192
 #: A rule of thumb for English text; the exact number is the provider's to say.
 CHARACTERS_PER_TOKEN = 4
 Messages = Sequence[Mapping[str, object]]
+_MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 
 
 @dataclass(frozen=True)
@@ -665,33 +726,40 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     chosen = read_options("plan_calls", options)
     plan, _ = read_plan(path, chosen)
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
-    engine = open_engine(chosen.engine, chosen.ray_address)
-    tasks, _ = check_tasks(prepare_all(plan.specifications, chosen), chosen, engine, stay_silent)
+    engine, opened = open_engine(chosen.engine, chosen.ray_address), Opened()
+    every = [one for each in plan.split() for one in each.specifications]
+    tasks, _ = check_tasks(prepare_all(every, chosen, opened), chosen, engine, stay_silent, opened)
     with closing(CallCache(policy or "reuse")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 
 
 def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> PlannedTask:
     from answerkey.evaluate.session import choose_price
-    from answerkey.models.calls import call_key, charge
-    from answerkey.models.model import LiveModel, NamedOnly, SnippetModel
+    from answerkey.models.calls import charge
+    from answerkey.models.model import LiveModel, NamedOnly, SnippetModel, build_calls
 
     num_runs, model, first = prepared.specification.num_runs, prepared.model, None
     calls = cached = characters = 0
     seen: set[str] = set()
-    for prompts in _build_prompts(prepared) if model is not None else ():
-        first = first or next(iter(prompts), None)
-        sizes = [sum(len(str(message.get("content"))) for message in prompt) for prompt in prompts]
+    for samples, found in _build_prompts(prepared) if model is not None else ():
+        facts = prepared.task.sample_facts(samples) if getattr(model, "needs", None) else None
+        choices = [None] * len(found) if facts is None else facts.choices
+        questions = [Question("", one, choices[row]) for row, each in enumerate(found) for one in each]
+        first = first or next((one.messages for one in questions), None)
+        sizes = [sum(len(str(one.get("content"))) for one in question.messages) for question in questions]
+        images = (len(list_images(question.messages)) for question in questions)
+        images = (CHARACTERS_PER_TOKEN * IMAGE_TOKENS * number for number in images)
+        sizes = list(map(sum, zip(sizes, images, strict=True)))
         for trials in (prepared.repeat(number).trials for number in range(num_runs)):
             if not isinstance(model, LiveModel | SnippetModel):  # each trial is a call of its own
-                calls += len(prompts) * len(trials)
+                calls += len(questions) * len(trials)
                 characters += sum(sizes) * len(trials)
                 continue
             keys = {
-                key: size
-                for prompt, size in zip(prompts, sizes, strict=True)
+                call.key: size
                 for trial in trials
-                if (key := call_key(model, prompt, trial)) not in seen
+                for call, size in zip(build_calls(model, questions, trial), sizes, strict=True)
+                if call.key not in seen
             }
             seen.update(keys)
             known = cache.list_known(list(keys))
@@ -705,7 +773,8 @@ def _plan_task(prepared: Prepared, options: Options, cache: CallCache) -> Planne
         # Of an echoed text nothing is to be said.
         limit = 1 if generation.max_tokens is None and generation.echo else generation.max_tokens
         most = None if limit is None else limit * calls
-        cost = None if price is None or most is None else charge(price, prompt_tokens, most)
+        if price is not None and most is not None:
+            cost = charge(price, prompt_tokens, most, is_batch=bool(options.batch))
     roles = [find_role(step.scorer) for step in prepared.task.scoring if asks_model(step.scorer)]
     return PlannedTask(
         key=prepared.key,
@@ -739,15 +808,59 @@ def _count_unread(prepared: Prepared) -> int:
     return found
 
 
-def _build_prompts(prepared: Prepared) -> Iterator[list[Messages]]:
-    """Yield the prompts, many rows at a time; rows that the dataset has wrong are left out."""
+def _build_prompts(prepared: Prepared) -> Iterator[tuple[Samples, list[list[Messages]]]]:
+    """Yield many rows at a time, each with its prompts; a row that the dataset has wrong has none."""
     solver, wrong = prepared.task.solver, set(prepared.failed)
     if solver is None:
         return
-    for offset, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=SHARD_ROWS):
+    for offset, samples in iterate_blocks(prepared.dataset.rows, prepared.columns, size=PROMPT_ROWS):
         if isinstance(solver, ChoiceRankingSolver):
             found: list[list[Any]] = solver.list_calls(samples, prepared.examples)
         else:
             built = solver.build_prompts(samples, prepared.examples)
             found = [[] if isinstance(one, RowError) else [one] for one in built]
-        yield [one for row, each in enumerate(found) if offset + row not in wrong for one in each]
+        yield samples, [[] if offset + row in wrong else each for row, each in enumerate(found)]
+
+
+def build_prompts(
+    path: TaskSource, key: str | None, progress: Progress, **options: Unpack[RunOptions]
+) -> tuple[int, Iterator[pl.DataFrame]]:
+    """Return the prompts of one task, and how many; all rows are checked, and no model is called.
+
+    A row for each sample and trial, with what recorded completions are joined by: `sample_id`; where there
+    are several, `base_sample_id` and `option_order`, and `trial`. Then `messages`, and `prompt`, the text of
+    them that `api: completions` sends. The content of a message with images is its parts as JSON.
+    """
+    chosen = read_options("build_prompts", options)
+    loaded = load_plan(path, chosen)
+    raise_all(loaded.errors)
+    every = {one.key: one for one in loaded.value.specifications} if loaded.value else {}
+    named = [one for one in every.values() if key in {None, one.key}]
+    if len(named) != 1 or not isinstance(named[0].task.solver, SingleTurnSolver):
+        message = f"`{key or path}` is not one task with a `{SingleTurnSolver.type}`"
+        raise SpecError("E119", message, hint=f"name one with `--task`: {listing(every)}")
+    bare = replace(named[0], model=None, judges={})
+    found, errors = prepare_specification(bare, chosen, needs_model=False)
+    raise_all(errors)
+    (prepared,), _ = check_tasks([found] if found else [], chosen, open_engine(), progress)
+
+    def write(message: Mapping[str, object]) -> str:
+        """Return the text of a message; of one with images, its parts as JSON."""
+        parts = expand_images([message])[0]["content"] if list_images([message]) else None
+        return read_text(message) if parts is None else json.dumps(parts, ensure_ascii=False)
+
+    def build_frame(samples: Samples, prompts: Sequence[Sequence[Messages]]) -> pl.DataFrame:
+        size = prepared.task.num_trials
+        said = [[{"role": str(one["role"]), "content": write(one)} for one in own] for (own,) in prompts]
+        texts = ["\n\n".join(one["content"] for one in own) for own in said]
+        orders: Mapping[str, pl.Series] = {}
+        if (told := samples.orders) is not None:
+            orders = {"base_sample_id": told["base_sample_id"], "option_order": told["order"]}
+        messages = pl.Series(said, dtype=_MESSAGES)
+        rows = pl.DataFrame({"sample_id": samples.ids, **orders, "messages": messages, "prompt": texts})
+        if size > 1:
+            rows = rows.select(pl.all().repeat_by(size).explode())
+            rows = rows.with_columns(trial=pl.int_range(pl.len()) % size)
+        return rows
+
+    return prepared.num_calls, starmap(build_frame, _build_prompts(prepared))

@@ -5,6 +5,7 @@ models ──► Observer.hear (each event, at once) ──► counts ──► 
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from array import array
@@ -12,7 +13,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 import polars as pl
 
@@ -22,6 +25,8 @@ from answerkey.evaluate.prepare import SOLVE, Options, Prepared, name_purpose
 from answerkey.metrics import wilson
 from answerkey.models.cache import CallCache
 from answerkey.models.calls import (
+    BATCH_SOURCE,
+    PRICED_NAMES,
     BatchLeft,
     BatchSeen,
     Budget,
@@ -57,8 +62,8 @@ _LONGEST_EXAMPLE = 300
 WINDOW_SECONDS = 15.0
 #: Completions that wait to be judged; beyond that they are judged even if nobody looks.
 WAITING = 5000
-#: So many completions tell whether all that would follow are of any use.
-FIRST = 50
+#: So many completions tell whether all that would follow are of any use: not if this share is INVALID.
+FIRST, UNREAD_SHARE = 20, 0.8
 _SHOWN = 60
 
 
@@ -93,7 +98,7 @@ def count_calls(
     """
     counts: dict[str, Counter[str]] = {}
     latencies: dict[str, array[float]] = {}
-    errors = Reasons()
+    errors, batches = Reasons(), Counter[tuple[str, str]]()
     for call in calls:
         own = counts.setdefault(call.purpose, Counter())
         own["calls"] += 1
@@ -104,23 +109,29 @@ def count_calls(
             continue
         own["asked"] += 1
         own["retries"] += max(0, (call.attempts or 1) - 1)
-        own["prompt_tokens"] += call.prompt_tokens or 0
-        own["completion_tokens"] += call.completion_tokens or 0
-        own["reasoning_tokens"] += call.reasoning_tokens or 0
+        for name, count in zip(USAGE_NAMES, call.tokens, strict=True):
+            own[name] += count or 0
+            if call.source == BATCH_SOURCE:  # which costs half
+                batches[call.purpose, name] += count or 0
         if call.latency is not None:
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
-        price, seconds = prices.get(purpose), pl.Series(latencies.get(purpose, ()), dtype=pl.Float64)
-        cost = None if price is None else charge(price, own["prompt_tokens"], own["completion_tokens"])
-        shares = {"p50": seconds.quantile(0.5, "linear"), "p95": seconds.quantile(0.95, "linear")}
+        # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
+        price, seconds = prices.get(purpose), sorted(latencies.get(purpose, ()))
+        cuts = quantiles(seconds if seconds[1:] else 2 * seconds, n=20, method="inclusive") if seconds else []
+        cost = None
+        if price is not None:
+            half = [batches[purpose, name] for name in PRICED_NAMES]
+            full = [own[name] - batches[purpose, name] for name in PRICED_NAMES]
+            cost = charge(price, *full) + charge(price, *half, is_batch=True)
         described[purpose] = {
             "calls": own["calls"],
             "asked": own["asked"],
             "cached": own["calls"] - own["asked"],
             **{name: own[name] for name in ("failed", "retries", *USAGE_NAMES)},
             "cost": None if cost is None else round(cost, 6),
-            "latency": {name: round(one, 4) for name, one in shares.items() if one is not None} or None,
+            "latency": {"p50": round(cuts[9], 4), "p95": round(cuts[18], 4)} if cuts else None,
             "errors": errors.describe(purpose),
             "retried": retried.describe(purpose),
         }
@@ -196,12 +207,25 @@ class Listener(Protocol):
         """Hear a line about how the run goes on."""
 
 
+class Display(Listener, Protocol):
+    """Who looks at one run, or at several at the same time."""
+
+    def open_run(self, name: str, total: int) -> Display:
+        """Return who looks at one of several runs, whose solvers make so many calls."""
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Take how far a stage is."""
+
+    def close(self, error: AnswerkeyError | None) -> None:
+        """Take that the run is over, and what kept it from its end."""
+
+
 class Observer:
     """Follows the calls of one task; safe for threads.
 
     `total` is how many calls of each purpose there will be. With `stops`, completions that make no sense end
-    the asking: SolverError E305. Completions are judged as they come in by the task's main scorer, if that is
-    one that judges thousands in no time.
+    the asking: SolverError E305; where it `is_guarded`, only those that cannot be read do. Completions are
+    judged as they come in by the task's main scorer, if that is one that judges thousands in no time.
     """
 
     def __init__(
@@ -211,13 +235,14 @@ class Observer:
         total: int,
         warn: Callable[[Notice], None],
         stops: bool = False,
+        is_guarded: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.key = prepared.key
         self.total = total
         self.retried = Reasons()
         self._warn = warn
-        self._stops = stops
+        self._stops, self._is_guarded = stops, is_guarded
         self._clock = clock
         scorer = prepared.task.main_step.scorer
         self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
@@ -281,10 +306,11 @@ class Observer:
         if is_full:
             self._judge_waiting()
         if first is not None and (found := judge_first([one for _, one in first], self._judge(first))):
-            notice, is_useless = found
-            if self._stops and is_useless:
+            notice, is_useless, is_unread = found
+            if (self._stops and is_useless) or (self._is_guarded and is_unread):
                 hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")
-                raise SolverError("E305", f"stopped: {notice.message}", hint=f"{hint}; then start a new run")
+                hint += "; `answerkey doctor` shows more; `--no-stop-on-nonsense` starts a run that goes on"
+                raise SolverError("E305", f"stopped: {notice.message}", hint=hint)
             self._warn(notice)
 
     def _count(self, purpose: str) -> Counter[str]:
@@ -314,6 +340,12 @@ class Observer:
                 problem=self._problem,
             )
 
+    @property
+    def solved(self) -> int:
+        """How many calls of the solver are done."""
+        with self._lock:
+            return self._counts.get(SOLVE, Counter[str]())["done"]
+
     def _measure_pace(self, asked: int) -> float | None:
         """Return the calls per second of the last seconds; None before there is a second to look back on."""
         now = self._clock()
@@ -337,34 +369,40 @@ class Observer:
         """Return how completions, each with the id of its sample, are judged; nothing by a slow scorer."""
         if self._scorer is None:
             return Judged()
-        asked = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
-        places = asked.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+        ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
         completions = [replace(one, prompt=None, logprobs=None) for _, one in said]
-        built = Completions.build(asked["sample_id"], completions, source="live")
         try:
+            places = ids.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+            built = Completions.build(ids["sample_id"], completions, source="live")
             scores = self._scorer.score(self._samples.take(places.to_list()), built)
+            is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
+            correct, validity = scores.column("is_correct"), scores.column("completion_validity")
+            return Judged(
+                scored=int(is_scored.sum()),
+                correct=0 if correct is None else int(correct.fill_null(0).sum()),
+                invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
+            )
         except AnswerkeyError:  # it will say so when its turn comes
             return Judged()
-        is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
-        correct, validity = scores.column("is_correct"), scores.column("completion_validity")
-        return Judged(
-            scored=int(is_scored.sum()),
-            correct=0 if correct is None else int(correct.fill_null(0).sum()),
-            invalid=None if validity is None else int((validity == Validity.INVALID.value).sum()),
-        )
+        except KeyboardInterrupt:  # of Polars, which raises it in the thread whose query it ends
+            _thread.interrupt_main()
+            return Judged()
 
 
-def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool] | None:
-    """Return what is wrong with all of the first completions, and whether it makes the rest useless.
+def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool, bool] | None:
+    """Return what is wrong with the first completions, whether it makes the rest useless, or unreadable.
 
     A letter cut off after one token may be just what was wanted, and is only worth a warning.
     """
-    is_cut = all(one.finish_reason == "length" for one in said)
-    is_invalid = bool(judged.scored) and judged.invalid == judged.scored
+    cut, invalid = sum(one.finish_reason == "length" for one in said), judged.invalid or 0
+    is_cut = cut == len(said)
+    is_invalid = bool(judged.scored) and invalid >= UNREAD_SHARE * judged.scored
     # A dataset that is sorted by its truths has the same right answer fifty times.
     is_right = bool(judged.scored) and judged.correct == judged.scored
     is_same = len({(one.status, one.text) for one in said}) == 1 and not is_right
-    found = ["all INVALID"] if is_invalid else []
+    found = (
+        ["all INVALID" if invalid == judged.scored else f"mostly INVALID ({invalid})"] if is_invalid else []
+    )
     found += ["all the same"] if is_same else []
     found += ["all cut off by the token limit"] if is_cut else []
     if not found:
@@ -374,14 +412,14 @@ def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, boo
     if text is not None and len(text) > _SHOWN:
         shown = repr(f"{text[:_SHOWN]}…")
     all_of_it = " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
-    if is_cut:
+    if 2 * cut > len(said):
         advice = "raise `max_tokens` in the model's `generation`, unless one letter is all you want"
     else:
         wanted = "ask for the letter alone" if is_invalid else "hold the question and the options"
         advice = f"`--dry-run` shows the prompt: does it {wanted}?"
     message = f"the first {len(said)} completions are {all_of_it}; for example {shown}"
-    is_useless = is_invalid or is_same or 2 * (judged.invalid or 0) >= judged.scored
-    return Notice(message, hint=f"Ctrl-C stops the run; {advice}"), is_useless
+    is_useless = is_invalid or is_same or 2 * invalid >= judged.scored
+    return Notice(message, hint=f"Ctrl-C stops the run; {advice}"), is_useless, is_invalid
 
 
 # The time in which a run calls its models.
@@ -390,6 +428,13 @@ def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, boo
 class NobodyLooks:
     """An onlooker for runs that nobody watches."""
 
+    def open_run(self, name: str, total: int) -> NobodyLooks:  # noqa: ARG002 - as for all of them
+        """Look away."""
+        return self
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Look away."""
+
     def follow(self, observer: Observer) -> None:
         """Look away."""
 
@@ -397,6 +442,9 @@ class NobodyLooks:
         """Keep quiet."""
 
     def say(self, text: str) -> None:
+        """Keep quiet."""
+
+    def close(self, error: AnswerkeyError | None) -> None:
         """Keep quiet."""
 
 
@@ -415,6 +463,7 @@ class Session:
     _observers: dict[str, Observer] = field(default_factory=dict)
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _tasks: dict[str, Task] = field(default_factory=dict)
+    _given_up: set[object] = field(default_factory=set)
 
     def bind(self, prepared: Prepared) -> Prepared:
         """Return the task with its live models bound to the run; the session closes them in the end.
@@ -424,9 +473,11 @@ class Session:
         observer = self._observers.get(prepared.key)
         if any(isinstance(one, Journaled) for one in prepared.models.values()):
             if observer is None:
-                observer = Observer(
-                    prepared, total=0, warn=self.listener.warn, stops=self.options.stop_on_nonsense
-                )
+                stops = self.options.stop_on_nonsense
+                # A batch is paid for when its completions come.
+                guards = stops is None and isinstance(prepared.model, LiveModel) and not self.options.batch
+                warn = self.listener.warn
+                observer = Observer(prepared, total=0, warn=warn, stops=bool(stops), is_guarded=guards)
                 self._observers[prepared.key] = observer
                 self.listener.follow(observer)
             observer.total += prepared.num_calls * _count_continuations(prepared)
@@ -477,6 +528,17 @@ class Session:
             if task == key and isinstance(model, Journaled):
                 model.close()
 
+    def give_up(self, key: str) -> None:
+        """Remember which models of a task could not be called; close all of them."""
+        models = [model for (task, _), model in self._models.items() if task == key]
+        lost = [one for one in models if isinstance(one, LiveModel) and one.is_given_up]
+        self._given_up.update(map(find_account, lost or models))
+        self.close_models(key)
+
+    def has_given_up(self, prepared: Prepared) -> bool:
+        """Whether a task needs a model that could not be called before."""
+        return not self._given_up.isdisjoint(map(find_account, prepared.models.values()))
+
     def describe(self, key: str) -> dict[str, Any]:
         """Return what the task asked, for its entry in `run.json`; nothing for one without a live model."""
         observer = self._observers.get(key)
@@ -494,6 +556,14 @@ class Session:
         return self.writer.journal(self.cache)
 
 
+def find_account(model: Model) -> tuple[str, str | None]:
+    """Return what tells whose limits hold for a model: the host and the key of its endpoint."""
+    if not isinstance(model, LiveModel):
+        return model.name, None
+    key = model.connection.key
+    return urlsplit(model.connection.url).netloc, None if key is None else key.reveal()
+
+
 @contextmanager
 def open_session(
     tasks: Sequence[Prepared],
@@ -501,6 +571,8 @@ def open_session(
     options: Options,
     listener: Listener | None,
     actors: ActorHost | None = None,
+    *,
+    num_beside: int = 0,
 ) -> Iterator[Session]:
     """Yield the session of a run; close its models and the cache afterwards.
 
@@ -520,7 +592,7 @@ def open_session(
             model = models.get((usage.specification, usage.purpose))
             price = choose_price(model, options) if isinstance(model, LiveModel) else None
             if price is not None:
-                budget.spent += charge(price, usage.prompt_tokens, usage.completion_tokens)
+                budget.spent += charge(price, *usage.tokens, is_batch=usage.source == BATCH_SOURCE)
         listener = listener or NobodyLooks()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)
@@ -531,7 +603,7 @@ def open_session(
                 named for purpose, named in one.models.items() if purpose.startswith("fallback:")
             ):
                 listener.say(f"fallback: `{fallback.name}` is asked about {about}")
-        max_open, notices = (None, []) if actors is not None else _fit_connections(tasks)
+        max_open, notices = (None, []) if actors is not None else _fit_connections(tasks, num_beside)
         for notice in notices:
             listener.warn(notice)
         max_open = min(filter(None, (max_open, options.max_concurrent)), default=None)
@@ -540,15 +612,15 @@ def open_session(
         writer.manifest["notices"] = [*writer.manifest["notices"], *heard]
 
 
-def _fit_connections(tasks: Sequence[Prepared]) -> tuple[int | None, list[Notice]]:
+def _fit_connections(tasks: Sequence[Prepared], num_beside: int) -> tuple[int | None, list[Notice]]:
     """Return how many connections each model can have where that is less than it wants, and say so.
 
-    The models of one task are called together.
+    The models of one task are called together, and those of the runs beside this one.
     """
     live = [[model for model in one.models.values() if isinstance(model, LiveModel)] for one in tasks]
     wanted = [one.limits.choose_concurrent(one.connection.max_concurrent) for task in live for one in task]
     room = find_room() if wanted else None
-    most = None if room is None else max(1, room // max(map(len, live)))
+    most = None if room is None else max(1, room // max(map(len, live)) // (1 + num_beside))
     if most is None or most >= max(wanted):
         return None, []
     message = f"at most {most} of {max(wanted)} requests are sent at once: this process may open few files"
@@ -587,9 +659,44 @@ def _count_continuations(prepared: Prepared) -> int:
     return max(1, len(solver.list_calls(first, prepared.examples)[0]))
 
 
+def calls_live(tasks: Sequence[Prepared]) -> bool:
+    """Return whether tasks call a model that is not built in."""
+    return any(isinstance(model, Journaled) for one in tasks for model in one.models.values())
+
+
+def count_questions(tasks: Sequence[Prepared]) -> int:
+    """Return how many calls solvers will make, those whose answers are known already among them."""
+    live = [one for one in tasks if isinstance(one.model, Journaled)]
+    return sum(one.num_calls * _count_continuations(one) * one.specification.num_runs for one in live)
+
+
+def share_turns(
+    tasks: Sequence[Prepared], turns: dict[object, threading.Lock], options: Options
+) -> Sequence[Prepared]:
+    """Return tasks whose models take turns with those of other tasks that have the same host and key.
+
+    A batch holds up nobody.
+    """
+
+    def share(model: Model | None) -> Any:  # noqa: ANN401 - the model, or one like it
+        if not isinstance(model, LiveModel):
+            return model
+        return replace(model, turn=turns.setdefault(find_account(model), threading.Lock()))
+
+    return [
+        replace(
+            one,
+            model=one.model if options.batch else share(one.model),
+            judges={key: share(judge) for key, judge in one.judges.items()},
+        )
+        for one in tasks
+    ]
+
+
 def choose_price(model: LiveModel, options: Options) -> Price | None:
     """Return what a model's tokens cost: as the caller says, else as is known of it."""
-    return options.read_price() or model.connection.find_price()
+    price = options.read_price() or model.connection.find_price()
+    return None if price is None else model.connection.price_cache(price)
 
 
 def require_askable(tasks: Sequence[Prepared], options: Options) -> None:

@@ -18,7 +18,8 @@ The counts of a task are a plain mapping that JSON can hold, called its `tally` 
     readings            some completions read by every extraction rule: n, rule → correct, invalid
     fallback            only where a scorer has one: scorer key → see `_count_fallback`
     theirs              only where another tool has judged the completions, too: see `_compare_verdicts`
-    trials              only under trials: num_trials, and the counts of trials
+    trials              only under trials: num_trials, the counts of trials, and votes: see `count_votes`;
+                        self_consistency is the share of trials that agree with most of their sample
     orders              only under orders of options: the counts of all rows; left_in_place: how many samples
                         are shown as in the file, by reason; extra: rows that only estimate a prior
 
@@ -37,7 +38,14 @@ from typing import Any
 import polars as pl
 
 from answerkey.metrics.base import merge_parts, sort_keys, write_label
-from answerkey.metrics.trials import SEVERITY, find_own_rows, find_owners, find_worst_rows, number_samples
+from answerkey.metrics.trials import (
+    SEVERITY,
+    count_votes,
+    find_own_rows,
+    find_owners,
+    find_worst_rows,
+    number_samples,
+)
 from answerkey.reader.markup import THOUGHT_BEGIN
 from answerkey.types import (
     TRACEBACK_FIELD,
@@ -120,6 +128,8 @@ def count_shard(
     of_rows: TaskCounts = {}
     if num_trials > 1:
         of_rows["trials"] = {"num_trials": num_trials, "counts": counts["counts"]}
+        votes = count_votes(scores, num_trials) if samples.orders is None else {}
+        of_rows["trials"] |= {"votes": votes} if votes else {}
     if shown.orders is not None:
         kept = dict(shown.orders["left_in_place"].drop_nulls().value_counts().iter_rows())
         of_rows["orders"] = {"counts": counts["counts"], "left_in_place": kept, "extra": extra}
@@ -454,9 +464,11 @@ def merge_counts(shards: Sequence[Mapping[str, Any]]) -> TaskCounts:
     else:
         merged["theirs"]["not_compared"] = sort_keys(merged["theirs"]["not_compared"])
     if "trials" in merged:
-        merged["trials"]["num_trials"] = next(
-            one["trials"]["num_trials"] for one in shards if "trials" in one
-        )
+        size = next(one["trials"]["num_trials"] for one in shards if "trials" in one)
+        merged["trials"]["num_trials"] = size
+        if votes := merged["trials"].get("votes"):
+            total = votes["samples"] * size
+            votes["self_consistency"] = votes["agreeing"] / total if total else None
     if "orders" in merged:
         merged["orders"]["left_in_place"] = sort_keys(merged["orders"]["left_in_place"])
     return merged

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, Literal
 
 import polars as pl
@@ -20,22 +22,27 @@ from answerkey.metrics.base import is_finite, read_column
 from answerkey.metrics.exact import UNIT_BITS, divide, divide_and_root, sum_exactly
 from answerkey.types import EMPTY_STRUCT_FIELD, MetricValue, Samples, Scores, ScoreStatus
 
-AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"]
+AggregatorName = Literal["mean", "min", "max", "pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin", "maj@k"]
 
-#: The functions that need `k`, and among them those that draw k of the trials without putting them back.
-WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin"})
+#: The functions that need `k`; among them those of values that are 0 or 1, which draw k of the trials without
+#: putting them back; and among those the unbiased forms of the plug-in ones.
+WITH_K = frozenset({"pass@k", "pass^k", "pass@k_plugin", "pass^k_plugin", "maj@k"})
+DRAWING = frozenset({"pass@k", "pass^k", "maj@k"})
 UNBIASED = frozenset({"pass@k", "pass^k"})
+#: What a trial votes for, the first that a scorer has; null is no vote.
+VOTES = ("predicted_choice", "answer_pred")
 
 #: A sample counts as its worst row.
 SEVERITY = {ScoreStatus.ERROR.value: 4, ScoreStatus.FAILED.value: 3}
 
 #: Columns of these types and of numbers can be compared row by row.
 _COMPARED = (pl.String, pl.Boolean, pl.List(pl.String))
+_TEXTS = (pl.String, pl.Null)
 
 
 @dataclass(frozen=True)
 class Aggregator:
-    """A function of a sample's trials; `k` is for the `pass` functions only."""
+    """A function of a sample's trials; `k` is for those of `WITH_K` only."""
 
     function: AggregatorName
     k: int | None = None
@@ -45,24 +52,24 @@ class Aggregator:
         """The name with `k` filled in: `mean`, `pass@3`, `pass^3_plugin`."""
         return self.function if self.k is None else self.function.replace("k", str(self.k), 1)
 
-    def apply(self, values: Sequence[object]) -> float | None:
+    def apply(self, values: Sequence[object], votes: Sequence[object] = ()) -> float | None:
         """Return the aggregate of one sample, in whatever order its trials are given; rounded once.
 
         None when a value is missing or no number, or when it is not what the function is about; NaN when one
-        is not finite.
+        is not finite. `votes` are what the trials answered, for `maj@k`.
         """
         numbers = [value for value in values if isinstance(value, int | float)]
         if not values or len(numbers) < len(values):
             return None
         if not all(is_finite(number) for number in numbers):
             return math.nan
-        found = self._compute([Fraction(number) for number in numbers])
+        found = self._compute([Fraction(number) for number in numbers], votes)
         return None if found is None else float(found)
 
-    def _compute(self, values: Sequence[Fraction]) -> Fraction | None:
+    def _compute(self, values: Sequence[Fraction], votes: Sequence[object]) -> Fraction | None:
         n, k, total = len(values), self.k or 1, sum(values, Fraction())
         share = total / n
-        if self.function in UNBIASED and (k > n or any(value not in {0, 1} for value in values)):
+        if self.function in DRAWING and (k > n or any(value not in {0, 1} for value in values)):
             return None
         if self.function in WITH_K - UNBIASED and not 0 <= share <= 1:
             return None
@@ -81,6 +88,47 @@ class Aggregator:
                 return 1 - (1 - share) ** k
             case "pass^k_plugin":
                 return share**k
+            case "maj@k":
+                return _count_votes(values, votes, k)
+
+
+def _count_votes(values: Sequence[Fraction], votes: Sequence[object], k: int) -> Fraction | None:
+    """Return the chance that most of k trials, drawn without putting back, give a right answer.
+
+    Of n tied answers each counts 1/n. A trial without an answer has no vote; without any vote nothing is
+    right. None where votes are missing, or where one answer is both right and wrong.
+    """
+    if len(votes) < len(values):
+        return None
+    cast = [(str(vote), value == 1) for value, vote in zip(values, votes, strict=True) if vote is not None]
+    counts, right = Counter(vote for vote, _ in cast), {vote for vote, is_right in cast if is_right}
+    if right & {vote for vote, is_right in cast if not is_right}:
+        return None
+    blanks, found = len(votes) - len(cast), Fraction()
+    for answer in right:
+        others = (counts - Counter({answer: counts[answer]})).values()
+        found += _expect_win(counts[answer], tuple(sorted(others)), blanks, k)
+    return found
+
+
+@cache
+def _expect_win(own: int, others: tuple[int, ...], blanks: int, k: int) -> Fraction:
+    """Return the chance that an answer has most votes of k trials, a tie divided by the answers in it.
+
+    It has `own` votes of all trials, other answers have theirs, and `blanks` have none.
+    """
+    found = Fraction()
+    for votes in range(1, min(own, k) + 1):
+        ways = Counter({(0, 0): math.comb(own, votes)})  # by trials drawn of others, and answers with as many
+        for count in others:
+            more: Counter[tuple[int, int]] = Counter()
+            for (drawn, tied), way in ways.items():
+                for each in range(min(count, votes, k - votes - drawn) + 1):
+                    more[drawn + each, tied + (each == votes)] += way * math.comb(count, each)
+            ways = more
+        for (drawn, tied), way in ways.items():
+            found += Fraction(way * math.comb(blanks, k - votes - drawn), tied + 1)
+    return found / math.comb(own + sum(others) + blanks, k)
 
 
 #: What stands for a score that no aggregator is given for.
@@ -187,7 +235,16 @@ def _combine_rows(
             lists.append(name)
         else:
             for label, aggregator in name_aggregates(name).items():
-                values[label] = pl.Series(map(aggregator.apply, rows), dtype=pl.Float64).gather(codes)
+                found = codes
+                if aggregator.function == "maj@k" and (vote := find_vote(scores)):
+                    answers, votes = _read_distinct(scores, vote, owners)
+                    both = codes.cast(pl.Int64) * len(answers) + votes
+                    kinds = both.unique().sort()
+                    found, pairs = kinds.search_sorted(both), [divmod(one, len(answers)) for one in kinds]
+                    numbers = [aggregator.apply(rows[value], answers[vote]) for value, vote in pairs]
+                else:
+                    numbers = [aggregator.apply(row) for row in rows]
+                values[label] = pl.Series(numbers, dtype=pl.Float64).gather(found)
     metadata = {
         name: pl.repeat(None, worst.height, dtype=pl.String, eager=True) for name in scores.metadata_names
     }
@@ -201,6 +258,36 @@ def _combine_rows(
         scored = table.select(pl.when(is_scored).then(pl.col(one)).alias(one) for one in table.columns)
         worst = worst.with_columns(scored.to_struct(field))
     return Scores(worst, frozenset({*lists, *metadata}))
+
+
+def find_vote(scores: Scores) -> str | None:
+    """Return the field that says, as text, what a trial answered; None where a scorer has none."""
+    columns = {name: scores.column(name) for name in VOTES if name in scores.metadata_names}
+    return next((name for name, one in columns.items() if one is not None and one.dtype in _TEXTS), None)
+
+
+def count_votes(scores: Scores, num_trials: int) -> dict[str, int]:
+    """Return how far the trials of a sample agree, of samples that count: nothing where they have no answers.
+
+    `agreeing` are the trials that give the most frequent answer of their sample, `tied` the samples that have
+    several of those, `no_vote` the samples without an answer.
+    """
+    if (name := find_vote(scores)) is None:
+        return {}
+    sample, votes = pl.int_range(pl.len()) // num_trials, read_column(scores, name).cast(pl.String)
+    rows = pl.DataFrame({"vote": votes, "is_counted": scores.counted()}).with_columns(sample=sample)
+    kept = rows.filter(pl.col("is_counted").all().over("sample"))
+    cast = kept.drop_nulls("vote").group_by("sample", "vote").len("count")
+    most = cast.group_by("sample").agg(
+        pl.col("count").max(), (pl.col("count") == pl.col("count").max()).sum().alias("answers")
+    )
+    samples = kept.height // num_trials
+    return {
+        "samples": samples,
+        "agreeing": int(most["count"].sum()),
+        "tied": int((most["answers"] > 1).sum()),
+        "no_vote": samples - most.height,
+    }
 
 
 def _read_distinct(

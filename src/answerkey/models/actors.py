@@ -16,7 +16,7 @@ import pickle
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,17 @@ from functools import partial
 from typing import Any, Protocol, Self
 
 from answerkey.errors import HIDDEN, AnswerkeyError, EngineError
-from answerkey.models.calls import Call, CallSettings, Event, Finished, FinishedCalls, Limits, Retried, charge
+from answerkey.models.calls import (
+    Call,
+    CallSettings,
+    Event,
+    Finished,
+    FinishedCalls,
+    Limits,
+    Retried,
+    charge,
+    charge_completion,
+)
 from answerkey.models.client import (
     BUDGET_POLL_SECONDS,
     GRACE_SECONDS,
@@ -153,12 +163,11 @@ class ModelActor:
         self._running = self._client.background.submit(self._round.run())
         self._running.add_done_callback(self._round.finish)
 
-    def exchange(self, calls: Sequence[tuple[int, Sequence[Mapping[str, object]]]], kept: int) -> News:
+    def exchange(self, calls: Sequence[Call], kept: int) -> News:
         """Take calls, and the number of the last batch that is kept; return what happened meanwhile."""
         fed = self._require_round()
         if calls:
-            made = [Call(str(number), "", 0, messages) for number, messages in calls]
-            self._client.background.call(lambda: fed.feed(*made))
+            self._client.background.call(lambda: fed.feed(*calls))
         return fed.take(kept, WAIT_SECONDS)
 
     def halt(self, grace: float | None) -> None:
@@ -192,7 +201,7 @@ class FedRound(Round):
 
     def __init__(self, client: ModelClient) -> None:
         super().__init__(client, ())
-        self._size = 2 * client.endpoint.semaphore.cap
+        self._size = 2 * client.endpoint.concurrency.cap
         self._feed: asyncio.Queue[Call | None] = asyncio.Queue()
         #: Guards what follows: the event loop fills it, threads of the actor empty it.
         self._changed = threading.Condition()
@@ -361,6 +370,7 @@ class ActorClient(ModelClient):
 
         Not in the event loop: joining a cluster takes seconds, and wants the thread that hears of signals.
         """
+        started = ActorRound(self, calls)  # first: actors are to know what these calls share
         if not self.workers:
             nodes = list(self._actors.list_nodes())
             if not nodes:
@@ -372,7 +382,7 @@ class ActorClient(ModelClient):
                 order = Order.pack(share, limits)
                 window = 2 * (share.max_concurrent or limits.max_concurrent)
                 self.workers.append(Worker(node, self._open_actor(node, order), order, window))
-        return ActorRound(self, calls)
+        return started
 
     def replace_worker(self, worker: Worker) -> bool:
         """Open an actor in place of one that is lost; False when its node is gone and had its own endpoint.
@@ -473,7 +483,7 @@ class ActorRound(Round):
                 # Another actor may be lost, or money come back.
                 await self._endpoint.clock.sleep(BUDGET_POLL_SECONDS)
                 continue
-            calls = [(one, self._calls[one].messages) for one in chosen]
+            calls = [replace(self._calls[one], key=str(one)) for one in chosen]
             news: News = await worker.call("exchange", calls, kept)
             await self._take(worker, news)
             kept, is_over = news.batch, news.is_over
@@ -500,7 +510,8 @@ class ActorRound(Round):
         endpoint, budget, price, cost = self._endpoint, self._settings.budget, self._settings.price, 0.0
         if budget.max_cost is not None and price is not None:
             try:
-                body = encode_body(endpoint.connection.build(self._calls[number].messages)).encode()
+                call = self._calls[number]
+                body = encode_body(endpoint.connection.build(call.messages, call.choices)).encode()
             except AnswerkeyError:
                 body = b""
             cost = charge(price, *endpoint.estimate_tokens(body))
@@ -523,7 +534,7 @@ class ActorRound(Round):
         for number, said in news.finished:
             if number in worker.out:
                 worker.out.discard(number)
-                cost = charge(self._settings.price, said.prompt_tokens, said.completion_tokens)
+                cost = charge_completion(self._settings.price, said)
                 self._settings.budget.settle(self._reserved.pop(number), cost)
                 self._endpoint.note_usage(said, 0)
                 call = self._calls[number]

@@ -3,7 +3,8 @@
 calls ──► reserved ──► lines ──► file ──► written down ──► batch ──► looked at ──► output ──► journal
 
 What is under way is written down before the endpoint begins to work on it. So whoever comes later, after a
-sudden death as well, collects it instead of handing it in again.
+sudden death as well, collects it instead of handing it in again. What differs between OpenAI, Anthropic and
+Gemini is in `BatchApi` and its two subclasses.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from secrets import token_hex
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from answerkey.errors import AnswerkeyError, SolverError
 from answerkey.models.calls import (
+    BATCH_SOURCE,
     MEGABYTE,
     BatchLeft,
     BatchSeen,
@@ -30,10 +34,11 @@ from answerkey.models.calls import (
     Limits,
     Submitted,
     charge,
+    charge_completion,
 )
 from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ModelClient, Round
 from answerkey.models.providers import CHAT_PATH, Connection
-from answerkey.models.responses import ANSWERED, fail, find_complaint, read_body, shorten
+from answerkey.models.responses import ANSWERED, fail, find_complaint, read_body, read_count, shorten
 from answerkey.models.retry import (
     Health,
     Reply,
@@ -49,7 +54,7 @@ from answerkey.types import Completion, CompletionStatus
 ENDPOINT = "/v1/chat/completions"
 #: In how much time the endpoint is to be done; the only choice that there is.
 WINDOW = "24h"
-OVER = frozenset({"completed", "failed", "expired", "cancelled"})
+OVER = frozenset({"completed", "failed", "expired", "cancelled", "ended", "succeeded"})
 #: A list of batches is read this far back for one that may be ours.
 LISTED, PAGES = 100, 20
 #: Why a call has no line in the output, by how its batch ended.
@@ -57,13 +62,20 @@ SILENCE = {
     "completed": "the batch says nothing of this call",
     "expired": "the batch expired before this call was answered",
     "cancelled": "the batch was cancelled before this call was answered",
+    "canceled": "the batch was cancelled before this call was answered",
 }
+#: Clocks may differ by so many seconds.
+CLOCK_SECONDS = 600.0
 RESUME_HINT = "the batches under way go on at the endpoint; `answerkey resume` collects them"
 GIVE_UP_HINT = "nothing is under way; if the endpoint has no batches, `answerkey resume --no-batch` goes on"
 _GONE = frozenset({"status 404", "status 410", "too_large"})
-_LONGEST = 300
+#: What is not part of the path that files and batches are below.
+_ENDPOINT_END = re.compile(rf"({CHAT_PATH}|/models/[^/]*)$")
+_LONGEST, _TOO_MANY_REQUESTS = 300, 429
 _LONGEST_ID = 512
 
+#: The lines of an output, as a file or as they are.
+Lines = bytes | Sequence[object]
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -102,10 +114,10 @@ class BatchLimits:
 def write_line(connection: Connection, call: Call) -> bytes | Completion:
     """Return a call as a line of a batch's input; a completion with status ERROR when it cannot be built."""
     try:
-        body = connection.build(call.messages)
+        body = connection.build(call.messages, call.choices)
     except AnswerkeyError as error:
         return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
-    line = {"custom_id": call.key, "method": "POST", "url": ENDPOINT, "body": body}
+    line = find_batch_api(connection).write_line(call.key, body)
     return json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n"
 
 
@@ -123,17 +135,19 @@ def cut_files(lines: Iterable[tuple[str, bytes]], limits: BatchLimits) -> Iterat
         yield file
 
 
-def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Completion]]:
+def read_lines(content: Lines, connection: Connection) -> Iterator[tuple[str, Completion]]:
     """Yield key and completion of each line that names a call, in the order of the file; never raises.
 
     A line that cannot be read names no call.
     """
-    for raw in io.BytesIO(content):
+    api = find_batch_api(connection)
+    for raw in io.BytesIO(content) if isinstance(content, bytes) else content:
         try:
-            line = json.loads(raw)
+            found = json.loads(raw) if isinstance(raw, bytes) else raw
         except (ValueError, RecursionError):
             continue
-        key = line.get("custom_id") if isinstance(line, dict) else None
+        line = api.read_line(found) if isinstance(found, dict) else {}
+        key = line.get("custom_id")
         if isinstance(key, str):
             yield key, _read_line(line, connection)
 
@@ -141,7 +155,7 @@ def read_lines(content: bytes, connection: Connection) -> Iterator[tuple[str, Co
 def _read_line(line: Mapping[str, Any], connection: Connection) -> Completion:
     answer, error = line.get("response"), line.get("error")
     if error:
-        code = error.get("code") if isinstance(error, Mapping) else None
+        code = _dig(error, "code")
         name = code[:_LONGEST] if isinstance(code, str) and code else "the batch reports an error"
         return fail(connection.hide(f"{name}: {find_complaint(error) or 'no reason is given'}"))
     if not isinstance(answer, Mapping):
@@ -175,15 +189,21 @@ class BatchState:
 
 
 class BatchApi:
-    """The files and batches beside a chat endpoint.
+    """The batches of OpenAI, and of those who copied them: files and batches beside a chat endpoint.
 
-    Raises SolverError E304 (the key is refused) or E306 (no answer in spite of all attempts).
+    Lines and batches of another API are brought into the form of these. `known` are batches whose calls are
+    known. Raises SolverError E304 (the key is refused) or E306 (no answer in spite of all attempts).
     """
+
+    limits: ClassVar = BatchLimits()
+    #: Where a list has its batches; what asks for so many of them, and for the next.
+    listed: ClassVar = ("data", "limit", "after")
 
     def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
         self._client = client
         self._connection = client.endpoint.connection
         self._limits = limits
+        self.known: set[str] = set()
         common = client.endpoint.limits
         self._transfer = replace(
             common,
@@ -191,6 +211,21 @@ class BatchApi:
             call_seconds=limits.transfer_seconds + limits.outage_seconds,
         )
         self._wait = replace(common, attempts=1000, call_seconds=limits.outage_seconds)
+
+    @staticmethod
+    def write_line(key: str, body: object) -> dict[str, object]:
+        """Return the line of a call."""
+        return {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": body}
+
+    @staticmethod
+    def read_line(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a line of the output: `custom_id`, and `response` or `error`."""
+        return line
+
+    @staticmethod
+    def read_batch(found: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a batch: `id`, `status`, `request_counts`, `errors`, and the files of its output."""
+        return found
 
     async def upload(self, content: bytes) -> str:
         """Return the name of the new file that holds these lines; raises `Refused`."""
@@ -205,23 +240,31 @@ class BatchApi:
         request = Request(form, url=self._locate("files"), content_type=kind)
         return self._take_id(_parse(await self._fetch(request, self._transfer)))
 
-    async def create(self, file: str) -> BatchState:
+    async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
         """Return the new batch over a file, or the one that is there in spite of an error.
 
-        Raises `Refused`; there is no batch then.
+        `content` are its lines, None where they were handed in by an earlier process. Raises `Refused`; there
+        is no batch then.
         """
-        wanted = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
-        request = Request(json.dumps(wanted).encode(), url=self._locate("batches"))
 
         async def recall() -> bytes | None:
-            found = await self._find(file)
+            found = await self._find(submitted)
             return None if found is None else json.dumps(found).encode()
 
-        return self._read(_parse(await self._fetch(request, self._client.endpoint.limits, recall)))
+        request = self._order(submitted.file, content)
+        is_large = len(request.body or b"") > MEGABYTE
+        limits = self._transfer if is_large else self._client.endpoint.limits
+        return self._read(_parse(await self._fetch(request, limits, recall)))
 
-    async def find(self, file: str) -> BatchState | None:
+    def _order(self, file: str, content: bytes | None) -> Request:
+        """Return the request that makes a batch."""
+        del content  # it is in the file
+        wanted = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
+        return Request(json.dumps(wanted).encode(), url=self._locate("batches"))
+
+    async def find(self, submitted: Submitted) -> BatchState | None:
         """Return the batch over a file, if there is one; None as well where batches are not listed."""
-        found = await self._find(file)
+        found = await self._find(submitted)
         return None if found is None else self._read(found)
 
     async def look(self, batch: str) -> BatchState:
@@ -229,29 +272,51 @@ class BatchApi:
         request = Request(None, "GET", self._locate("batches", batch))
         return self._read(_parse(await self._fetch(request, self._wait, is_paid=True)))
 
-    async def download(self, file: str) -> bytes:
+    async def download(self, file: str) -> Lines:
         """Return the lines of a file; raises `Gone`."""
-        url = self._locate("files", file, "content")
-        request = Request(None, "GET", url, max_bytes=self._limits.output_bytes)
-        return await self._fetch(request, self._transfer, is_paid=True)
+        return await self._load(self._transfer, "files", file, "content")
 
-    async def _find(self, file: str) -> Mapping[str, Any] | None:
+    async def _load(self, limits: Limits, *names: str) -> bytes:
+        request = Request(None, "GET", self._locate(*names), max_bytes=self._limits.output_bytes)
+        return await self._fetch(request, limits, is_paid=True)
+
+    def show(self, state: BatchState, calls: int) -> None:
+        """Tell who looks on how far a batch of so many calls is."""
+        total = state.total or calls
+        if self._client.settings.watch is not None:
+            done, is_over = min(state.done, total), state.status in OVER
+            self._client.settings.watch(BatchSeen(state.batch, state.status, done, total, is_over))
+
+    async def _find(self, submitted: Submitted) -> Mapping[str, Any] | None:
+        name, most, following = self.listed
         after: dict[str, str] = {}
         for _ in range(PAGES):
             try:
-                url = self._locate("batches", limit=str(LISTED), **after)
+                url = self._locate("batches", **{most: str(LISTED)}, **after)
                 page = _parse(await self._fetch(Request(None, "GET", url), self._client.endpoint.limits))
             except Refused:
                 return None
-            listed = page.get("data")
+            listed = page.get(name)
             batches = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
             for one in batches:
-                if one.get("input_file_id") == file:
+                if await self._is_ours(one, submitted):
                     return one
-            if not batches or not page.get("has_more"):
+            token = page.get("nextPageToken")
+            if batches and page.get("has_more"):
+                token = batches[-1].get("id")
+            if not token:
                 return None
-            after = {"after": str(batches[-1].get("id"))}
+            after = {following: str(token)}
         return None
+
+    async def _is_ours(self, one: Mapping[str, Any], submitted: Submitted) -> bool:
+        """Return whether a batch in a list is the one that was submitted."""
+        return bool(one.get("input_file_id") == submitted.file)
+
+    def _is_whole(self, request: Request, body: bytes) -> bool:
+        """Return whether the body of an answer is what was asked for, whatever it looks like."""
+        del body
+        return request.max_bytes is not None
 
     async def _fetch(
         self,
@@ -265,10 +330,10 @@ class BatchApi:
 
         What was paid for is given up only when it is gone.
         """
-        clock, is_file = self._client.endpoint.clock, request.max_bytes is not None
+        clock = self._client.endpoint.clock
 
         def read(status: int, body: bytes) -> Completion:
-            if is_file and status in ANSWERED:
+            if status in ANSWERED and self._is_whole(request, body):
                 return Completion("")
             found = read_body(status, body, lambda _: Completion(""))
             return replace(found, error=found.error and self._connection.hide(found.error))
@@ -294,22 +359,19 @@ class BatchApi:
                 raise error or self._fail(why)
             LOG.debug("%s %s: %s; again in %.1f s", request.method, request.url, why, wait)
             await clock.sleep(wait)
-            found = None if recall is None else await recall()
+            is_undone = isinstance(came, Reply) and came.status == _TOO_MANY_REQUESTS
+            found = None if recall is None or is_undone else await recall()
             if found is not None:
                 return found
 
     def _fail(self, why: str) -> SolverError:
         return SolverError("E306", f"the batches of `{self._connection.name}` fail: {why}", hint=RESUME_HINT)
 
-    def _read(self, found: Mapping[str, Any]) -> BatchState:
-        counts = found.get("request_counts")
-        counts = counts if isinstance(counts, Mapping) else {}
-        done, failed, total = (
-            one if isinstance(one := counts.get(name), int) and one > 0 else 0
-            for name in ("completed", "failed", "total")
-        )
-        status, errors = found.get("status"), found.get("errors")
-        errors = errors.get("data", errors) if isinstance(errors, Mapping) else errors
+    def _read(self, shown: Mapping[str, Any]) -> BatchState:
+        found = self.read_batch(shown)
+        names = ("completed", "failed", "total")
+        done, failed, total = (read_count(_dig(found, "request_counts", name)) or 0 for name in names)
+        status, errors = found.get("status"), _dig(found, "errors", "data") or found.get("errors")
         if not isinstance(status, str):
             raise self._fail("a batch that it shows has no status")
         return BatchState(
@@ -329,13 +391,165 @@ class BatchApi:
 
     def _locate(self, *names: str, **query: str) -> str:
         parts = urlsplit(self._connection.url)
-        path = parts.path.removesuffix(CHAT_PATH) + "".join(f"/{quote(name, safe='')}" for name in names)
+        path = _ENDPOINT_END.sub("", parts.path) + "".join(f"/{quote(name, safe='')}" for name in names)
         asked = "&".join(one for one in (parts.query, urlencode(query)) if one)
         return parts._replace(path=path, query=asked, fragment="").geturl()
 
 
+class AnthropicBatches(BatchApi):
+    """Batches of Anthropic: all calls in one request, and one file of results.
+
+    A batch has no name of ours. So one that was made in the moment in which the process died is known by
+    when it was made, by its number of calls and, when it is over, by their names.
+    """
+
+    listed: ClassVar = ("data", "limit", "after_id")
+
+    @staticmethod
+    def write_line(key: str, body: object) -> dict[str, object]:
+        """Return the entry of a call."""
+        return {"custom_id": key, "params": body}
+
+    @staticmethod
+    def read_line(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a line of the results in the form of OpenAI's."""
+        made, kind = {"custom_id": line.get("custom_id")}, _dig(line, "result", "type")
+        if kind == "succeeded":
+            return made | {"response": {"body": _dig(line, "result", "message")}}
+        why = find_complaint(_dig(line, "result", "error")) or SILENCE.get(str(kind))
+        return made | ({"error": {"code": kind, "message": why}} if kind else {})
+
+    @staticmethod
+    def read_batch(found: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a batch in the form of OpenAI's."""
+        names = ("processing", "succeeded", "errored", "canceled", "expired")
+        waiting, done, *failed = (read_count(_dig(found, "request_counts", name)) or 0 for name in names)
+        counts = {"total": waiting + done + sum(failed), "completed": done, "failed": sum(failed)}
+        batch, status = found.get("id"), found.get("processing_status")
+        file = batch if found.get("results_url") else None
+        return {"id": batch, "status": status, "request_counts": counts, "output_file_id": file}
+
+    async def upload(self, content: bytes) -> str:
+        """Return a name for lines that are sent with the batch; it tells when."""
+        del content
+        return f"answerkey-{self._client.endpoint.clock.wall():.0f}-{token_hex(8)}"
+
+    async def download(self, file: str) -> Lines:
+        """Return the results of a batch; raises `Gone`."""
+        return await self._load(self._transfer, "batches", file, "results")
+
+    def _order(self, file: str, content: bytes | None) -> Request:
+        if content is None:
+            raise Refused("it is not there")
+        return self._put(file, content.strip().replace(b"\n", b","))
+
+    def _put(self, file: str, entries: bytes) -> Request:
+        del file
+        return Request(b'{"requests":[%b]}' % entries, url=self._locate("batches"))
+
+    async def _is_ours(self, one: Mapping[str, Any], submitted: Submitted) -> bool:
+        try:
+            made = datetime.fromisoformat(str(one.get("created_at"))).timestamp()
+        except ValueError:
+            return False
+        since = float(submitted.file.split("-")[1]) - CLOCK_SECONDS
+        size = self.read_batch(one)["request_counts"]["total"]
+        if made < since or size != len(submitted.keys) or one.get("id") in self.known:
+            return False
+        state, wait = self._read(one), self._limits.first_poll
+        while state.status not in OVER:  # only then it shows whose it is
+            self.show(state, size)
+            await self._client.endpoint.clock.sleep(wait)
+            wait = min(self._limits.longest_poll, wait * self._limits.poll_growth)
+            state = await self.look(state.batch)
+        self.show(state, size)
+        files = [await self.download(file) for file in state.files]
+        keys = {key for lines in files for key, _ in read_lines(lines, self._connection)}
+        return not keys.isdisjoint(submitted.keys)
+
+
+class GeminiBatches(AnthropicBatches):
+    """Batches of Gemini: all calls in one request, named by us; what is over holds its answers itself."""
+
+    limits: ClassVar = BatchLimits(max_bytes=18 * MEGABYTE)
+    listed: ClassVar = ("operations", "pageSize", "pageToken")
+
+    def __init__(self, client: ModelClient, limits: BatchLimits) -> None:
+        super().__init__(client, limits)
+        self._answers: dict[str, Lines] = {}
+
+    @staticmethod
+    def write_line(key: str, body: object) -> dict[str, object]:
+        """Return the entry of a call."""
+        return {"request": body, "metadata": {"key": key}}
+
+    @staticmethod
+    def read_line(line: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an answer in the form of OpenAI's lines."""
+        made = {"custom_id": _dig(line, "metadata", "key"), "error": line.get("error")}
+        return made | ({"response": {"body": line["response"]}} if "response" in line else {})
+
+    @staticmethod
+    def read_batch(found: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a batch in the form of OpenAI's; its counts are texts."""
+        names = {
+            "total": "requestCount",
+            "completed": "successfulRequestCount",
+            "failed": "failedRequestCount",
+        }
+        texts = {name: str(_dig(found, "metadata", "batchStats", theirs)) for name, theirs in names.items()}
+        counts = {name: int(text) for name, text in texts.items() if text.isdecimal()}
+        batch = str(found.get("name") or "").removeprefix("batches/")
+        status = str(_dig(found, "metadata", "state")).partition("_STATE_")[2] or None
+        return {"id": batch, "status": status, "request_counts": counts, "errors": found.get("error")}
+
+    async def look(self, batch: str) -> BatchState:
+        """Return how far a batch is, and keep its answers; raises `Gone`."""
+        found = _parse(await self._load(self._wait, "batches", batch))
+        said = _dig(found, "response") or _dig(found, "metadata", "output")
+        said, state = _dig(said, "inlinedResponses", "inlinedResponses"), self._read(found)
+        if state.status not in OVER or not isinstance(said, list):
+            return state
+        self._answers[batch] = said
+        return replace(state, files=(batch,))
+
+    async def download(self, file: str) -> Lines:
+        """Return the answers that the last look has found."""
+        return self._answers.pop(file)
+
+    def _put(self, file: str, entries: bytes) -> Request:
+        wanted = b'{"batch":{"displayName":"%b","inputConfig":{"requests":{"requests":[%b]}}}}'
+        url = self._connection.url.replace(":generateContent", ":batchGenerateContent")
+        return Request(wanted % (file.encode(), entries), url=url)
+
+    async def _is_ours(self, one: Mapping[str, Any], submitted: Submitted) -> bool:
+        return bool(_dig(one, "metadata", "displayName") == submitted.file)
+
+    def _is_whole(self, request: Request, body: bytes) -> bool:
+        # A batch that failed, or was cancelled, has an `error` without being one.
+        try:
+            return request.max_bytes is not None and "metadata" in _parse(body)
+        except (ValueError, RecursionError):
+            return False
+
+
+BATCH_APIS: dict[str, type[BatchApi]] = {"anthropic": AnthropicBatches, "gemini": GeminiBatches}
+
+
+def find_batch_api(connection: Connection) -> type[BatchApi]:
+    """Return how the API of a connection does batches."""
+    return BATCH_APIS.get(getattr(connection.api, "name", ""), BatchApi)
+
+
 def _is_name(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and value not in {"", ".", ".."} and len(value) <= _LONGEST_ID
+
+
+def _dig(value: Any, *names: str) -> Any:  # noqa: ANN401 - JSON
+    """Return what is at a path of an object; None where there is nothing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _parse(body: bytes) -> Mapping[str, Any]:
@@ -348,11 +562,11 @@ class BatchRound(Round):
     """Makes calls with distinct keys, all of them unknown to the ledger, in as few batches as can be."""
 
     def __init__(self, client: BatchClient, calls: Sequence[Call]) -> None:
-        super().__init__(client, ())
+        super().__init__(client, calls)
         self._connection = client.endpoint.connection
         self._book = client.book
         self._limits = client.batch_limits
-        self._api = BatchApi(client, client.batch_limits)
+        self._api = find_batch_api(self._connection)(client, client.batch_limits)
         self._unanswered = {call.key: call for call in calls}
         self._open: list[Submitted] = []
         self._reserved: dict[str, float] = {}
@@ -382,12 +596,14 @@ class BatchRound(Round):
 
     async def _take_up(self) -> None:
         """Collect what an earlier process has handed in, if calls of ours are in it."""
-        for one in await self._in_thread(self._book.list_batches, self._connection.identity):
+        submitted = await self._in_thread(self._book.list_batches, self._connection.identity)
+        self._api.known.update(one.batch for one in submitted if one.batch is not None)
+        for one in submitted:
             ours = self._unanswered.keys() & set(one.keys)
             if not ours:
                 continue
             try:
-                named = one if one.batch is not None else await self._name(one, is_new=False)
+                named = one if one.batch is not None else await self._name(one, None)
             except Refused:  # it never came to a batch; its calls are handed in anew
                 await self._in_thread(self._book.end_batch, one)
                 continue
@@ -405,7 +621,7 @@ class BatchRound(Round):
             if isinstance(line, Completion):
                 hopeless.append((call, line))
                 continue
-            cost = charge(settings.price, *endpoint.estimate_tokens(line))
+            cost = charge(settings.price, *endpoint.estimate_tokens(line), is_batch=True)
             try:
                 while not (has_room := settings.budget.reserve(cost)) and not lines:
                     await endpoint.clock.sleep(BUDGET_POLL_SECONDS)
@@ -422,12 +638,13 @@ class BatchRound(Round):
 
     async def _submit(self, file: Mapping[str, bytes]) -> None:
         """Hand calls in; they are written down before the endpoint may begin to work."""
+        content = b"".join(file.values())
         try:
-            uploaded = await self._api.upload(b"".join(file.values()))
+            uploaded = await self._api.upload(content)
             submitted = Submitted(uploaded, self._connection.identity, list(file))
             await self._in_thread(self._book.keep_batch, submitted)
             try:
-                self._open.append(await self._name(submitted, is_new=True))
+                self._open.append(await self._name(submitted, content))
             except Refused:
                 await self._in_thread(self._book.end_batch, submitted)
                 raise
@@ -435,13 +652,14 @@ class BatchRound(Round):
             message = f"the endpoint of `{self._connection.name}` takes no batch: {error}"
             raise SolverError("E306", message, hint=GIVE_UP_HINT) from None
 
-    async def _name(self, submitted: Submitted, *, is_new: bool) -> Submitted:
-        """Return a batch with its name, written down; it is created unless it is there already."""
-        found = None if is_new else await self._api.find(submitted.file)
-        state = found or await self._api.create(submitted.file)
+    async def _name(self, submitted: Submitted, content: bytes | None) -> Submitted:
+        """Return a batch with its name, written down; one without content may be there already."""
+        found = None if content is not None else await self._api.find(submitted)
+        state = found or await self._api.create(submitted, content)
         named = replace(submitted, batch=state.batch)
         await self._in_thread(self._book.keep_batch, named)
-        self._tell_seen(state, named)
+        self._api.known.add(state.batch)
+        self._api.show(state, len(named.keys))
         return named
 
     async def _collect_all(self) -> None:
@@ -463,7 +681,7 @@ class BatchRound(Round):
         except Gone as error:
             state = BatchState(one.batch or "", "gone", complaint=f"the batch is not there: {error}")
         else:
-            self._tell_seen(state, one)
+            self._api.show(state, len(one.keys))
             if state.status not in OVER:
                 return
         said: dict[str, Completion] = {}  # an answer, which comes first, wins over an error of the same call
@@ -485,10 +703,10 @@ class BatchRound(Round):
             self._refusal = SolverError("E306", message, hint=hint)
             await self._in_thread(self._book.end_batch, one)
             return
-        silence = fail(state.complaint or SILENCE.get(state.status, f"the batch is {state.status}"))
+        silence = fail(state.complaint or SILENCE.get(state.status, SILENCE["completed"]))
         # How long one line took, nobody tells.
         finished = [
-            (call, replace(said.get(key, silence), prompt=call.messages, attempts=1, source="live"))
+            (call, replace(said.get(key, silence), prompt=call.messages, attempts=1, source=BATCH_SOURCE))
             for key in one.keys
             if (call := self._unanswered.get(key)) is not None
         ]
@@ -503,18 +721,13 @@ class BatchRound(Round):
         for call, completion in finished:
             del self._unanswered[call.key]
             self._answered[call.key] = completion
-            cost = charge(self._settings.price, completion.prompt_tokens, completion.completion_tokens)
+            cost = charge_completion(self._settings.price, completion)
             self._settings.budget.settle(self._reserved.pop(call.key, 0.0), cost)
         for call, completion in finished:
             self._tell(Finished(call, completion, is_known=False))
 
     async def _in_thread(self, work: Callable[[U], T], argument: U) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._client.executor, work, argument)
-
-    def _tell_seen(self, state: BatchState, one: Submitted) -> None:
-        total = state.total or len(one.keys)
-        is_over = state.status in OVER
-        self._tell(BatchSeen(state.batch, state.status, min(state.done, total), total, is_over))
 
     def _tell(self, event: Event) -> None:
         if self._settings.watch is not None:
@@ -538,7 +751,7 @@ class BatchClient(ModelClient):
     ) -> None:
         super().__init__(connection, settings)
         self.book = book
-        self.batch_limits = batch_limits or BatchLimits()
+        self.batch_limits = batch_limits or find_batch_api(connection).limits
 
     def start_round(self, calls: Sequence[Call]) -> BatchRound:
         """Return the calls as they are made in batches."""

@@ -8,7 +8,8 @@ import json
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from json import encoder
 from pathlib import Path
@@ -16,11 +17,15 @@ from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
-from answerkey.types import Completion, CompletionStatus, Question
+from answerkey.types import CACHE_NAMES, Completion, CompletionStatus, Question
 
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
 KEPT_FILES = 24
+#: The `source` of a completion that came in a batch, and what providers ask for it.
+BATCH_SOURCE, BATCH_SHARE = "batch", 0.5
+#: Tokens that have a price; those of thoughts are among the completion's.
+PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
 RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
 
 
@@ -49,8 +54,8 @@ class Call:
     """One question to a model; `purpose` is `solve`, or `judge:` and the key of a scorer.
 
     One that is not `is_cached` concerns this run alone: what decides the answer is not all known. `question`
-    is for models that see the sample. Calls with the same `key` are the same question and share one
-    completion.
+    is for models that see the sample; `choices` are what the reply is constrained to, if it is. Calls with
+    the same `key` are the same question and share one completion.
     """
 
     key: str
@@ -60,6 +65,7 @@ class Call:
     purpose: str = "solve"
     is_cached: bool = True
     question: Question | None = None
+    choices: Sequence[str] | None = None
 
 
 FinishedCalls = Sequence[tuple[Call, Completion]]
@@ -187,11 +193,22 @@ def find_room() -> int | None:
     return max(1, limit - taken - KEPT_FILES)
 
 
-def charge(price: Price | None, prompt_tokens: float | None, completion_tokens: float | None) -> float:
-    """Return what tokens cost; nothing when no price is known."""
+def charge(price: Price | None, *tokens: float | None, is_batch: bool = False) -> float:
+    """Return what tokens cost, given in the order of `PRICED_NAMES`; nothing when no price is known."""
     if price is None:
         return 0.0
-    return price.prompt * (prompt_tokens or 0) + price.completion * (completion_tokens or 0)
+    asked, said, read, written = (*(one or 0 for one in tokens), 0, 0)[: len(PRICED_NAMES)]
+    cost = price.prompt * max(0, asked - read - written) + price.completion * said
+    cost += written * (price.prompt if price.written is None else price.written)
+    cached = read * (price.prompt if price.cached is None else price.cached)
+    share = BATCH_SHARE if is_batch else 1.0
+    return share * cost + cached * (1.0 if price.is_cache_full else share)
+
+
+def charge_completion(price: Price | None, said: Completion) -> float:
+    """Return what a completion cost."""
+    tokens = (getattr(said, name) for name in PRICED_NAMES)
+    return charge(price, *tokens, is_batch=said.source == BATCH_SOURCE)
 
 
 @dataclass
@@ -303,7 +320,10 @@ class Clock:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CallSettings:
-    """How calls are made: where finished ones are kept, what they may cost, who hears of them."""
+    """How calls are made: where finished ones are kept, what they may cost, who hears of them.
+
+    `turn` is held while calls are under way; models that share an endpoint's limits share it.
+    """
 
     ledger: Ledger = field(default_factory=MemoryLedger)
     budget: Budget = field(default_factory=Budget)
@@ -311,6 +331,41 @@ class CallSettings:
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
     clock: Clock = field(default_factory=Clock)
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Stopped(KeyboardInterrupt):
+    """What ends the work of a thread, as Ctrl-C ends that of the main thread."""
+
+    message = "interrupted"
+
+
+class Stop:
+    """Ends the work of the threads that follow it, once it has a message; work that waits looks at it."""
+
+    message: str | None = None
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Let this thread follow it meanwhile."""
+        _following.stop = self
+        try:
+            yield
+        finally:
+            _following.stop = None
+
+
+_following = threading.local()
+
+
+def heed_stop() -> None:
+    """Raise, once, what stops this thread, if it follows something that does."""
+    stop: Stop | None = getattr(_following, "stop", None)
+    if stop is not None and stop.message is not None:
+        _following.stop = None
+        stopped = Stopped(stop.message)
+        stopped.message = stop.message
+        raise stopped
 
 
 def complete_calls(

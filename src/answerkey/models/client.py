@@ -28,7 +28,9 @@ from answerkey.models.calls import (
     Limits,
     Retried,
     charge,
+    charge_completion,
     complete_calls,
+    heed_stop,
     make_encoder,
 )
 from answerkey.models.providers import Connection
@@ -82,8 +84,8 @@ class ModelClient:
         self.open_http = open_http
         self._http: HttpClient | None = None
         self.background = Background(f"answerkey-calls-{connection.name}")
-        self._lock = threading.Lock()
-        self._reason: AnswerkeyError | None = None
+        #: Why the endpoint was given up.
+        self.reason: AnswerkeyError | None = None
         #: Calls that are under way after an interrupt.
         self._stopping: Future[dict[str, Completion]] | None = None
         self._close = weakref.finalize(self, _shut_down, self.background, self.executor)
@@ -96,10 +98,11 @@ class ModelClient:
         raises; what was answered before is in the ledger. An endpoint that was given up is not called again.
         Ctrl-C is raised at once; calls under way then have `GRACE_SECONDS`, for which `close` waits.
         """
-        with self._lock:
+        with self.settings.turn:
+            heed_stop()  # it may have come while others were calling
             self._await_stopped()
-            if self._reason is not None:
-                raise self._reason
+            if self.reason is not None:
+                raise self.reason
             asked = list({call.key: call for call in calls}.values())
             known = self.executor.submit(self.settings.ledger.find, asked).result()
             return complete_calls(calls, known, self._send, self.settings.watch)
@@ -133,14 +136,14 @@ class ModelClient:
         running = self.background.submit(started.run())
         try:
             while not wait([running], timeout=SIGNAL_SECONDS).done:
-                continue
+                heed_stop()
             return running.result()
         except KeyboardInterrupt:
             self._stopping = running
             self.background.call(lambda: started.stop(None, grace=GRACE_SECONDS))
             raise
         except AnswerkeyError as error:
-            self._reason = error
+            self.reason = error
             raise
 
     def _await_stopped(self) -> None:
@@ -165,9 +168,10 @@ class Round:
     def __init__(self, client: ModelClient, calls: Sequence[Call]) -> None:
         self._client = client
         self._settings = client.settings
-        self._endpoint = client.endpoint
+        self._endpoint = one = client.endpoint
+        one.connection = one.connection.share_prefixes(call.messages for call in calls)
         self._rest = iter(calls)
-        self._size = min(len(calls), 2 * client.endpoint.semaphore.cap)
+        self._size = min(len(calls), 2 * client.endpoint.concurrency.cap)
         self._answered: dict[str, Completion] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sending: set[asyncio.Task[object] | None] = set()
@@ -235,7 +239,7 @@ class Round:
         """Return the completion of a call, or None when the round is stopped before there is one."""
         endpoint, budget, price = self._endpoint, self._settings.budget, self._settings.price
         try:
-            body = encode_body(endpoint.connection.build(call.messages)).encode()
+            body = encode_body(endpoint.connection.build(call.messages, call.choices)).encode()
         except AnswerkeyError as error:
             return Completion(None, CompletionStatus.ERROR, call.messages, error=error.message, source="live")
         prompt, longest = endpoint.estimate_tokens(body)
@@ -249,7 +253,7 @@ class Round:
         try:
             completion = await self._send(call, body, prompt + longest)
             if completion is not None:
-                cost = charge(price, completion.prompt_tokens, completion.completion_tokens)
+                cost = charge_completion(price, completion)
             return completion
         finally:
             budget.settle(reserved, cost)
@@ -261,13 +265,13 @@ class Round:
         while True:
             if (pause := endpoint.take_turn(tokens)) > 0:
                 await clock.sleep(pause)
-            begun, epoch = clock.now(), semaphore.epoch
+            begun, sent = clock.now(), endpoint.concurrency.begin()
             self._sending.add(task)
             try:
                 came = await self._http.send(request, seconds=retry.begin_attempt())
             finally:
                 self._sending.discard(task)
-            outcome = endpoint.judge(came, epoch)
+            outcome = endpoint.judge(came, sent, clock.now() - begun)
             wait = retry.choose_wait(outcome, is_reached=endpoint.health.is_reached)
             reason = endpoint.health.note(outcome, is_final=wait is None)
             if reason is not None:

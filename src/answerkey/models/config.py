@@ -290,6 +290,10 @@ def read_parameters(
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
 #: Whether thoughts in a reply's text are taken out of it, or stay.
 Thinking = Literal["split", "keep"]
+#: What a reply is constrained to: one of the sample's choices.
+AnswerFormat = Literal["choice"]
+#: The parameters that decide how a reply looks.
+FORCED = ("answer_format", "prefill")
 #: What stands before the name of a parameter behind `?` that is sent as it is.
 EXTRA = "extra_body."
 _SECRET_PARAMETER = re.compile(
@@ -304,7 +308,8 @@ class Generation:
     """What is sent beside the messages; None leaves it to the endpoint.
 
     `extra_body` are further fields of the request's body, sent as they are. `thinking` says how the reply is
-    read, and is not sent.
+    read, and is not sent. `prefill` is how the reply begins; the model goes on from there. `prompt_caching`
+    is whether what prompts begin with is marked for the provider's cache.
     """
 
     temperature: float | None = None
@@ -322,6 +327,9 @@ class Generation:
     reasoning_effort: Effort | None = None
     reasoning_budget: int | None = None
     thinking: Thinking | None = None
+    answer_format: AnswerFormat | None = None
+    prefill: str | None = None
+    prompt_caching: bool | None = None
     extra_body: Mapping[str, object] | None = None
 
     def given(self) -> dict[str, object]:
@@ -338,8 +346,12 @@ class Generation:
 
     def sent(self) -> dict[str, object]:
         """Return what is set of the parameters that are sent under a name of the API."""
-        own = ("thinking", "extra_body")
+        own = ("thinking", "prompt_caching", "extra_body", *FORCED)
         return {name: value for name, value in self._given.items() if name not in own}
+
+    def forced(self) -> dict[str, object]:
+        """Return what is set of the parameters that change what is measured, not only how."""
+        return {name: value for name, value in self._given.items() if name in FORCED}
 
     def over(self, other: Self) -> Self:
         """Return `other` with what is set here in its place; `extra_body` is set field by field."""
@@ -371,6 +383,9 @@ GENERATION_PARAMETERS: dict[str, Parameter] = {
     "reasoning_effort": Parameter("", allowed=get_args(Effort)),
     "reasoning_budget": Parameter(0, minimum=0),
     "thinking": Parameter("", allowed=get_args(Thinking)),
+    "answer_format": Parameter("", allowed=get_args(AnswerFormat)),
+    "prefill": Parameter(""),
+    "prompt_caching": Parameter(default=False),
 }
 
 
@@ -524,10 +539,18 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class Price:
-    """What one token costs, in the currency of the limit."""
+    """What one token costs, in the currency of the limit.
+
+    `cached` is for a token of the prompt that the provider's cache knew, `written` for one that it took in;
+    without them such tokens cost what others do. A batch costs half; `is_cache_full` says that `cached` is
+    the same there.
+    """
 
     prompt: float
     completion: float
+    cached: float | None = None
+    written: float | None = None
+    is_cache_full: bool = False
 
 
 class Model(Protocol):

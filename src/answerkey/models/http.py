@@ -167,9 +167,8 @@ class HttpClient:
 
 async def list_models(connection: Connection, client: HttpClient, *, seconds: float) -> list[str]:
     """Return the models that an endpoint says it has and that `--model` can name; none if it does not say."""
-    url = f"{connection.url.removesuffix(CHAT_PATH)}/models"
+    url = f"{connection.url.removesuffix(getattr(connection.api, 'path', CHAT_PATH))}/models"
     came = await client.send(Request(None, "GET", url, max_bytes=_STEP), seconds=seconds)
-    await client.close()
     if isinstance(came, NoReply) or came.status != _FINAL or has_too_many_parts(came.body):
         return []
     try:

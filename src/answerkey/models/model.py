@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from answerkey.errors import HIDDEN, AnswerkeyError, SolverError, SpecError, hide_secrets, listing, suggest
-from answerkey.models.builtin import BUILTIN_MODELS
+from answerkey.models.builtin import BUILTIN_MODELS, read_choices
 from answerkey.models.calls import (
     Call,
     CallSettings,
@@ -28,6 +28,7 @@ from answerkey.models.calls import (
     Limits,
     call_key,
     complete_calls,
+    heed_stop,
 )
 from answerkey.models.config import (
     LATER_INFERENCE_FUNCTION,
@@ -45,6 +46,7 @@ from answerkey.models.config import (
     read_parameters,
     split_query,
 )
+from answerkey.models.images import expand_images
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
 from answerkey.models.responses import fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
@@ -136,6 +138,7 @@ def find_offers(caller: Caller) -> list[Offer]:
                 found = connect(f"{name}/-", caller=caller)
                 asked |= {name: (found, HttpClient(found, Limits()))} if is_loopback(found.url) else {}
         served = await asyncio.gather(*(list_models(*one, seconds=ASKED_SECONDS) for one in asked.values()))
+        await asyncio.gather(*(client.close() for _, client in asked.values()))
         return [
             Offer(f"{name}/{one}", f"{LOCAL[name].title} on this machine")
             for name, names in zip(asked, served, strict=True)
@@ -173,11 +176,15 @@ def build_calls(
     may be answered otherwise.
     """
     is_cached, sees_sample, calls = not isinstance(model, NamedOnly), isinstance(model, PackageModel), []
+    constrained = model if isinstance(model, LiveModel) and model.needs else None
     for one in questions:
         number, shown = one.trial + trial, one.messages
         shown = [*shown, {"sample_id": one.sample_id}] if sees_sample else shown
-        key, asked = call_key(model, shown, number), replace(one, trial=number) if sees_sample else None
-        calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked))
+        choices = list(read_choices(constrained.name, one)) if constrained is not None else None
+        shown = [*shown, {"choices": choices}] if choices else shown
+        asked = replace(one, trial=number, messages=expand_images(one.messages)) if sees_sample else None
+        key = call_key(model, shown, number)
+        calls.append(Call(key, one.sample_id, number, one.messages, purpose, is_cached, asked, choices))
     return calls
 
 
@@ -204,6 +211,11 @@ class LiveModel(CallSettings):
         """A hash of everything that decides the answers; no secret is in it."""
         return self.connection.identity
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it must know of every sample: the choices, if its replies are constrained to them."""
+        return frozenset({"choices"} if self.connection.generation.answer_format else ())
+
     def require_ready(self) -> None:
         """Raise SpecError E117 when a key is missing, or would pass through a proxy without TLS."""
         from answerkey.models.proxy import find_proxy_for_key
@@ -221,6 +233,11 @@ class LiveModel(CallSettings):
             return said
         # Replies that an earlier version kept have their thoughts in the text.
         return [one if one.raw is not None else take_out_thoughts(one) for one in said]
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the endpoint turned out to be of no use; it is not called again."""
+        return "_client" in self.__dict__ and self._client.reason is not None
 
     def close(self) -> None:
         """Close the connections; twice does no harm."""
@@ -352,11 +369,12 @@ class SnippetModel(CodeModel):
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
         environment = {name: secret.reveal() for name, secret in self.environment.items()}
         is_later = self.snippet.function == LATER_INFERENCE_FUNCTION
-        shown = ([dict(one) for one in call.messages] for call in calls)
+        shown = (expand_images(call.messages) for call in calls)
         arguments = ([{"messages": one} if is_later else one, environment] for one in shown)
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
                 yield call, replace(self._read_hidden(outcome), prompt=call.messages, source="live")
+                heed_stop()
         except SnippetError as problem:
             message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
@@ -416,6 +434,7 @@ class FunctionModel(CodeModel):
 
         def collect() -> Iterable[tuple[Call, Completion]]:
             done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
+            heed_stop()
             return [(under_way.pop(one), one.result()) for one in done]
 
         pool = ThreadPoolExecutor(most, thread_name_prefix=f"answerkey-{self.name}")  # idle without threads
@@ -427,6 +446,7 @@ class FunctionModel(CodeModel):
                     under_way[pool.submit(self._ask, call)] = call
                 else:
                     yield call, self._ask(call)
+                    heed_stop()
                 while len(under_way) == most:
                     yield from collect()
             while under_way:
@@ -444,7 +464,7 @@ class FunctionModel(CodeModel):
     def _ask(self, call: Call) -> Completion:
         begun = time.monotonic()
         try:
-            outcome = self.config.function([dict(one) for one in call.messages])
+            outcome = self.config.function(expand_images(call.messages))
         except Exception as error:  # noqa: BLE001 - whatever a function of the user's raises
             outcome = error
         return self._finish(call, outcome, begun)
@@ -452,7 +472,7 @@ class FunctionModel(CodeModel):
     async def _ask_async(self, call: Call) -> Completion:
         begun = time.monotonic()
         try:
-            outcome = await self.config.function([dict(one) for one in call.messages])  # type: ignore[misc]  # async
+            outcome = await self.config.function(expand_images(call.messages))  # type: ignore[misc]  # async
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
             outcome = error
         return self._finish(call, outcome, begun)

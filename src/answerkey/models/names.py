@@ -27,10 +27,12 @@ class Provider:
     """A provider: its base URL, and the API that it has unless told otherwise.
 
     The environment value `<NAME>_API_KEY` holds its key, or the one that `key` names; `<NAME>_BASE_URL`
-    overrides its base URL, in which `{NAME}` stands for an environment value. `names` are parameters that its
-    chat API names otherwise; None for one that it lacks, in the completions API as well. `models` is a
-    pattern of bare names that are its models' alone. A server of this machine needs no key; it has a `title`,
-    and `start` is the command that starts it.
+    overrides its base URL, in which `{NAME}` stands for an environment value; `prefill_url` is the one that
+    takes a `prefill`, if that is another. `names` are parameters that its chat API names otherwise; None for
+    one that it lacks, in the completions API as well. `answer_format` and `prefill` have the name of a field
+    that is sent for them; `providers` knows what else is. `models` is a pattern of bare names that are its
+    models' alone. A server of this machine needs no key; it has a `title`, and `start` is the command that
+    starts it.
     """
 
     base_url: str | None
@@ -38,6 +40,7 @@ class Provider:
     models: str = r"(?!)"
     key: str = ""
     names: Mapping[str, str | None] = field(default_factory=dict)
+    prefill_url: str | None = None
     title: str = ""
     start: str = ""
 
@@ -67,7 +70,14 @@ class Provider:
 
 #: OpenAI's own hosts and Azure: newer models refuse `max_tokens`; other endpoints often know no other name.
 OPENAI_NAMES = {"max_tokens": "max_completion_tokens", "top_k": None, "min_p": None}
-_OPENROUTER_NAMES = {"reasoning_effort": "reasoning.effort", "reasoning_budget": "reasoning.max_tokens"}
+#: A last message of the assistant is continued: always, if it is marked, or if a field of the body says so.
+_PREFILL, _PREFIX = {"prefill": "messages"}, {"prefill": "messages.prefix"}
+_CONTINUE = {"prefill": "continue_final_message"}
+_OPENROUTER_NAMES = {
+    **_PREFILL,
+    "reasoning_effort": "reasoning.effort",
+    "reasoning_budget": "reasoning.max_tokens",
+}
 _VERTEX_URL = (
     "https://{GOOGLE_CLOUD_LOCATION}-aiplatform.googleapis.com/v1/projects/{GOOGLE_CLOUD_PROJECT}"
     "/locations/{GOOGLE_CLOUD_LOCATION}/endpoints/openapi"
@@ -84,12 +94,18 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "vertex": Provider(_VERTEX_URL),
     "cerebras": Provider("https://api.cerebras.ai/v1"),
-    "cohere": Provider("https://api.cohere.ai/compatibility/v1"),
-    "deepseek": Provider("https://api.deepseek.com/v1"),
+    "cohere": Provider(
+        "https://api.cohere.ai/compatibility/v1", names={"answer_format": "response_format.schema"}
+    ),
+    "deepseek": Provider(
+        "https://api.deepseek.com/v1",
+        names={**_PREFIX, "answer_format": None},
+        prefill_url="https://api.deepseek.com/beta",
+    ),
     "fireworks": Provider("https://api.fireworks.ai/inference/v1"),
-    "groq": Provider("https://api.groq.com/openai/v1"),
+    "groq": Provider("https://api.groq.com/openai/v1", names=_PREFILL),
     "huggingface": Provider("https://router.huggingface.co/v1", key="HF_TOKEN"),
-    "mistral": Provider("https://api.mistral.ai/v1", names={"seed": "random_seed"}),
+    "mistral": Provider("https://api.mistral.ai/v1", names={**_PREFIX, "seed": "random_seed"}),
     "novita": Provider("https://api.novita.ai/openai/v1"),
     "nvidia": Provider("https://integrate.api.nvidia.com/v1"),
     "openrouter": Provider("https://openrouter.ai/api/v1", names=_OPENROUTER_NAMES),
@@ -97,12 +113,22 @@ PROVIDERS: dict[str, Provider] = {
     "sambanova": Provider("https://api.sambanova.ai/v1"),
     "together": Provider("https://api.together.xyz/v1"),
     "xai": Provider("https://api.x.ai/v1"),
-    "ollama": Provider("http://127.0.0.1:11434/v1", title="Ollama", start="ollama serve"),
-    "vllm": Provider("http://127.0.0.1:8000/v1", title="vLLM", start="vllm serve MODEL"),
+    "ollama": Provider("http://127.0.0.1:11434/v1", names=_PREFILL, title="Ollama", start="ollama serve"),
+    "vllm": Provider(
+        "http://127.0.0.1:8000/v1",
+        names={**_CONTINUE, "answer_format": "structured_outputs.choice"},
+        title="vLLM",
+        start="vllm serve MODEL",
+    ),
     "lmstudio": Provider("http://127.0.0.1:1234/v1", title="LM Studio", start="lms server start"),
-    "llamacpp": Provider("http://127.0.0.1:8080/v1", title="llama.cpp", start="llama-server -m FILE"),
+    "llamacpp": Provider(
+        "http://127.0.0.1:8080/v1", names=_PREFILL, title="llama.cpp", start="llama-server -m FILE"
+    ),
     "sglang": Provider(
-        "http://127.0.0.1:30000/v1", title="SGLang", start="python -m sglang.launch_server --model-path MODEL"
+        "http://127.0.0.1:30000/v1",
+        names=_CONTINUE,
+        title="SGLang",
+        start="python -m sglang.launch_server --model-path MODEL",
     ),
 }
 LOCAL = {name: one for name, one in PROVIDERS.items() if one.is_local}

@@ -11,19 +11,21 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from hashlib import sha256
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from answerkey.errors import HIDDEN, SolverError, SpecError, listing
 from answerkey.models.config import (
     AZURE_VERSION,
     EXTRA,
+    FORCED,
     GENERATION_PARAMETERS,
     NODE_IP,
     SHORTEST_KEY,
@@ -47,8 +49,10 @@ from answerkey.models.config import (
     read_name,
     tidy_host,
 )
+from answerkey.models.images import TYPES, URL, expand_images, write_parts
 from answerkey.models.names import LOCAL, PROVIDERS, ApiName, Provider
 from answerkey.models.responses import (
+    ANSWER,
     ANSWERED,
     cut_raw,
     fail,
@@ -57,6 +61,8 @@ from answerkey.models.responses import (
     take_anthropic,
     take_chat,
     take_gemini,
+    take_off_envelope,
+    take_off_prefill,
     take_out_thoughts,
     take_responses,
     take_text,
@@ -65,11 +71,19 @@ from answerkey.templates import JsonText, RowError, Template, TemplateStopped
 from answerkey.types import Completion
 
 Message = Mapping[str, object]
+#: What prompts may share: roles and texts.
+Prefix = tuple[tuple[str, str], ...]
 
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 #: Anthropic asks for a limit; this one is far above the length of an answer to a question with choices.
 DEFAULT_MAX_TOKENS = 4096
 CHAT_PATH = "/chat/completions"
+#: A prefix of so many characters (a thousand tokens), with which so many calls begin, is worth caching: what
+#: is written to the cache costs a quarter more, and what is read from it a tenth.
+CACHED_CHARACTERS, SHARING_CALLS = 4096, 20
+#: What a token costs that the prompt cache knew, and one that it took in, as shares of the usual price: for
+#: APIs that have one for all models, where nothing better is known.
+CACHE_SHARES = {"anthropic": {"cached": 0.1, "written": 1.25}, "gemini": {"cached": 0.1, "written": 1.0}}
 #: Tokens for which a price is asked; few enough for the price of an ordinary request.
 _PRICED_TOKENS = 1000
 _VERSION_END = re.compile(r"/v\d+\w*$")
@@ -81,7 +95,8 @@ class Connection:
     """Who is called, where, and how. `identity` stands for all that decides the answers.
 
     `missing_key` names the environment value whose key the endpoint will ask for and which is not set.
-    `schema` is the JSON Schema that the answer is to have, where the API takes one.
+    `schema` is the JSON Schema that the answer is to have, where the API takes one; `choices` are all that it
+    may be. `shared` is what prompts begin with that is marked for the provider's cache.
     """
 
     name: str
@@ -92,11 +107,13 @@ class Connection:
     key: Secret | None = None
     generation: Generation = field(default_factory=Generation)
     schema: Mapping[str, object] | None = None
+    choices: Sequence[str] | None = None
     trusted_ca: str | None = None
     max_concurrent: int | None = None
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     missing_key: str | None = None
+    shared: frozenset[Prefix] = frozenset()
 
     @cached_property
     def identity(self) -> str:
@@ -105,10 +122,12 @@ class Connection:
             "url": self.url,
             "model": self.model,
             "style": self.api.identity,
-            "generation": self.generation.given(),
+            "generation": replace(self.generation, prompt_caching=None).given(),
             "schema": self.schema,
             "headers": {name: value for name, value in self.headers.items() if isinstance(value, str)},
         }
+        if forced := self.generation.forced():
+            parts["forced"] = [self.api.names.get(name) for name in forced]
         return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
     @property
@@ -124,7 +143,7 @@ class Connection:
             if port == urlsplit(one.base_url or "").port:
                 begin = f"port {port} is that of {one.title}: start it with `{one.start}`"
                 elsewhere = f"`{name.upper()}_BASE_URL=http://HOST:PORT/v1`"
-                return f"{begin}, and `answerkey resume` goes on; or name another address, {elsewhere}"
+                return f"{begin}, or name another address, {elsewhere}"
         return None
 
     @property
@@ -137,19 +156,27 @@ class Connection:
         host = f"//[{address}]" if ":" in address else f"//{address}"
         return replace(self, url=self.url.replace(f"//{NODE_IP}", host, 1))
 
-    def build(self, messages: Sequence[Message]) -> object:
-        """Return the JSON body of the request for these messages; SolverError E302 when there is none."""
-        return self.api.build(self, messages)
+    def build(self, messages: Sequence[Message], choices: Sequence[str] | None = None) -> object:
+        """Return the JSON body of the request for these messages; SolverError E302 when there is none.
+
+        `choices` are what the reply is constrained to.
+        """
+        return self.api.build(self if choices is None else replace(self, choices=choices), messages)
 
     def read(self, status: int, body: bytes) -> Completion:
         """Return what an answer says, without a key that the endpoint sends back; never raises.
 
-        Thoughts in the text are taken out of it, unless they are to be kept.
+        The text is what the model itself says: without the `prefill`, without thoughts unless they are to be
+        kept, and without the JSON around a choice that we asked for.
         """
         if b"\\" in body or any(map(body.__contains__, self._secrets)):
             body = self._hidden.sub(HIDDEN.encode(), body)
-        completion = self.api.read(status, body)
-        return completion if self.generation.thinking == "keep" else take_out_thoughts(completion)
+        completion, generation = self.api.read(status, body), self.generation
+        if generation.prefill is not None:
+            completion = take_off_prefill(completion, generation.prefill)
+        if generation.thinking != "keep":
+            completion = take_out_thoughts(completion)
+        return completion if generation.answer_format is None else take_off_envelope(completion)
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as `***`."""
@@ -166,7 +193,20 @@ class Connection:
 
     def ask_for(self, schema: Mapping[str, object]) -> Connection:
         """Return the connection for answers of a shape; the same one where the API cannot be asked for it."""
-        return replace(self, schema=schema) if self.api.takes_schema else self
+        return replace(self, schema=schema) if self.api.schema_name else self
+
+    def share_prefixes(self, prompts: Iterable[Sequence[Message]]) -> Connection:
+        """Return the connection that marks what many of these prompts begin with for the provider's cache.
+
+        What earlier prompts shared stays marked; with `prompt_caching` every prefix is.
+        """
+        wanted = self.generation.prompt_caching
+        if wanted is False or "prompt_caching" not in getattr(self.api, "names", ()):
+            return self
+        calls, size = (1, 1) if wanted else (SHARING_CALLS, CACHED_CHARACTERS)
+        many = [one for one, count in Counter(map(_cut_prefix, prompts)).items() if count >= calls]
+        long = (one for one in many if sum(len(text) for _, text in one) >= size)
+        return replace(self, shared=self.shared.union(long))
 
     def require_key(self) -> None:
         """Raise SpecError E117 when the endpoint will ask for a key and there is none."""
@@ -183,15 +223,24 @@ class Connection:
             )
             raise SpecError("E119", message, hint="add `--engine ray`, or write an address in its place")
 
+    def require_images(self, kinds: Iterable[str]) -> None:
+        """Raise SpecError E301 for images of kinds that the API does not take."""
+        if unfit := sorted(set(kinds) - self.api.images):
+            what = f"images as {listing(unfit)}" if self.api.images else "images"
+            others = listing(name for name, one in APIS.items() if one.images.issuperset(kinds))
+            message = f"model `{self.name}`: {self.api.title} does not take {what}, and the prompts have them"
+            raise SpecError("E301", message, hint=f"APIs that do: {others}")
+
     def require_batches(self) -> None:
         """Raise SpecError E119 for a model that cannot be called in batches."""
-        why = None
-        if self.api.identity != APIS["chat"].identity:
-            why = "only the chat API in the way of OpenAI has batches here"
+        ends = {"chat": CHAT_PATH, "anthropic": "/messages", "gemini": ":generateContent"}
+        end, why = ends.get(getattr(self.api, "name", "")), None
+        if end is None:
+            why = f"{self.api.title} has no batches here (APIs that have them: chat, anthropic, gemini)"
         elif self.host.endswith(AZURE_HOSTS):
             why = "batches of Azure are not in this release"
-        elif not urlsplit(self.url).path.endswith(CHAT_PATH):
-            why = f"its address does not end in `{CHAT_PATH}`, so where its batches are is not known"
+        elif not urlsplit(self.url).path.endswith(end):
+            why = f"its address does not end in `{end}`, so where its batches are is not known"
         if why is not None:
             hint = "leave `--batch` out; calls are then sent one by one"
             raise SpecError("E119", f"`--batch` cannot be used with `{self.name}`: {why}", hint=hint)
@@ -205,12 +254,26 @@ class Connection:
             prices: Any = importlib.import_module("genai_prices")
         except ImportError:
             return None
-        usage = prices.Usage(input_tokens=_PRICED_TOKENS, output_tokens=_PRICED_TOKENS)
+        about = {"model_ref": self.model or "", "provider_api_url": self.url}
         try:
-            found = prices.calc_price(usage, model_ref=self.model or "", provider_api_url=self.url)
+            found = [  # tokens of the cache are among the input's
+                prices.calc_price(
+                    prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS}), **about
+                )
+                for name in ("output_tokens", "cache_read_tokens", "cache_write_tokens")
+            ]
         except LookupError:
             return None
-        return Price(float(found.input_price) / _PRICED_TOKENS, float(found.output_price) / _PRICED_TOKENS)
+        first, read, written = (float(one.input_price) / _PRICED_TOKENS for one in found)
+        return Price(first, float(found[0].output_price) / _PRICED_TOKENS, read, written)
+
+    def price_cache(self, price: Price) -> Price:
+        """Return a price with what tokens of the provider's prompt cache cost, where it does not say it."""
+        name = getattr(self.api, "name", "")
+        shares = CACHE_SHARES.get(name, {"cached": 1.0, "written": 1.0})
+        unsaid = {one: price.prompt * share for one, share in shares.items() if getattr(price, one) is None}
+        # Gemini's batches halve all prices but that of cached tokens.
+        return replace(price, **unsaid, is_cache_full=name == "gemini")
 
     @property
     def has_secret(self) -> bool:
@@ -244,7 +307,8 @@ class Api:
 
     `identity` is part of a connection's; `path` stands below a base URL, `root` is the path of one that has
     none. `names` are the parameters of `Generation` that the API has, by what it calls them, where dots lead
-    into objects; `takes_schema` is whether it can be asked for JSON of a given shape.
+    into objects; `schema_name` is where it takes the shape of the JSON that it is asked for, if it does.
+    `images` are the types of images that it takes, `url` among them if it takes addresses.
     """
 
     name: ApiName
@@ -257,7 +321,8 @@ class Api:
     key_start: str = "Bearer "
     headers: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
-    takes_schema: bool = False
+    schema_name: str = ""
+    images: frozenset[str] = TYPES | {URL}
 
     @property
     def title(self) -> str:
@@ -280,6 +345,21 @@ class Api:
         for known, value in connection.generation.sent().items():
             if known not in _LOGPROBS:
                 given = merge_bodies(given, nest(self.names[known], value))
+        name, wanted = self.schema_name, cast("object", connection.schema)
+        if connection.choices is not None:
+            name, wanted = self.names["answer_format"], list(connection.choices)
+            if name.endswith("schema"):
+                wanted = {**_ENVELOPE, "properties": {ANSWER: {"type": "string", "enum": wanted}}}
+        if wanted is not None:
+            given = merge_bodies(given, merge_bodies(_FORMATS[name], nest(name, wanted)))
+        if (text := connection.generation.prefill) is not None:
+            last: dict[str, object] = {"role": "assistant", "content": text}
+            match self.names["prefill"]:
+                case "messages.prefix":
+                    last["prefix"] = True
+                case "continue_final_message":
+                    given |= {"continue_final_message": True, "add_generation_prompt": False}
+            messages = [*messages, last]
         return self.write(connection, messages, given)
 
     def read(self, status: int, body: bytes) -> Completion:
@@ -287,20 +367,37 @@ class Api:
         return read_body(status, body, self.take)
 
 
-def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, str]]]:
-    """Return what the system says (joined by an empty line), and the others as role and text.
+#: What stands beside a JSON Schema, or the bare choices, by where an API takes them.
+_FORMATS: dict[str, dict[str, object]] = {
+    "response_format.json_schema.schema": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": ANSWER, "strict": True}}
+    },
+    "response_format.schema": {"response_format": {"type": "json_object"}},
+    "text.format.schema": {"text": {"format": {"type": "json_schema", "name": ANSWER, "strict": True}}},
+    "output_config.format.schema": {"output_config": {"format": {"type": "json_schema"}}},
+    "responseJsonSchema": {"responseMimeType": "application/json"},
+    "responseSchema.enum": {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING"}},
+    "structured_outputs.choice": {},
+}
+
+#: The object that holds a choice where an API takes no bare ones.
+_ENVELOPE = {"type": "object", "required": [ANSWER], "additionalProperties": False}
+
+
+def _split_system(messages: Sequence[Message]) -> tuple[str | None, list[tuple[str, Message]]]:
+    """Return what the system says (joined by an empty line), and the others by their roles.
 
     The roles are `user` and `assistant`; SolverError E302 for another.
     """
     system: list[str] = []
-    others: list[tuple[str, str]] = []
+    others: list[tuple[str, Message]] = []
     for message in messages:
         role = message.get("role", "user")
         if role in {"system", "developer"}:
             system.append(read_text(message))
         else:
             _check_role(role, {"user", "assistant"})
-            others.append((str(role), read_text(message)))
+            others.append((str(role), message))
     return ("\n\n".join(system) if system else None), others
 
 
@@ -313,14 +410,11 @@ def _write_chat(
     connection: Connection, messages: Sequence[Message], given: dict[str, object]
 ) -> dict[str, object]:
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
-    body["messages"] = [dict(message) for message in messages]
+    body["messages"] = expand_images(messages)
     generation = connection.generation
     given |= {name: value for name, value in generation.sent().items() if name in _LOGPROBS}
     if generation.wants_logprobs:
         given["logprobs"] = True
-    if connection.schema is not None:
-        shape = {"name": "answer", "schema": dict(connection.schema), "strict": True}
-        given["response_format"] = {"type": "json_schema", "json_schema": shape}
     return body | given
 
 
@@ -349,10 +443,7 @@ def _write_responses(
         given["include"] = ["message.output_text.logprobs"]
         if generation.top_logprobs is not None:
             given["top_logprobs"] = generation.top_logprobs
-    if connection.schema is not None:
-        shape = {"type": "json_schema", "name": "answer", "schema": dict(connection.schema), "strict": True}
-        given["text"] = {"format": shape}
-    told = [{"role": one.get("role", "user"), "content": read_text(one)} for one in messages]
+    told = [{"role": one.get("role", "user"), "content": write_parts(one, "responses")} for one in messages]
     return {"model": connection.model, "input": told, **given}
 
 
@@ -363,13 +454,32 @@ def _write_anthropic(
     budget = connection.generation.reasoning_budget
     if budget is not None:
         given["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
-    return {
+    body = {
         "model": connection.model,
         "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # which limits thoughts and answer together
-        "messages": [{"role": role, "content": text} for role, text in others],
+        "messages": [{"role": role, "content": write_parts(one, "anthropic")} for role, one in others],
         **({} if system is None else {"system": system}),
         **given,
     }
+    prefix = _cut_prefix(messages) if connection.shared else ()
+    return _mark_prefix(body, prefix) if prefix in connection.shared else body
+
+
+def _cut_prefix(messages: Sequence[Message]) -> Prefix:
+    """Return what stands before the last message of the user, as roles and texts."""
+    users = [at for at, one in enumerate(messages) if one.get("role", "user") == "user"]
+    before = messages[: users[-1]] if users else ()
+    return tuple((str(one.get("role", "user")), str(one.get("content"))) for one in before)
+
+
+def _mark_prefix(body: dict[str, Any], prefix: Prefix) -> dict[str, object]:
+    """Mark the last block of a prefix in a body of Anthropic: it is cached up to there."""
+    told = sum(role not in {"system", "developer"} for role, _ in prefix)
+    holder, name = (body["messages"][told - 1], "content") if told else (body, "system")
+    content = holder[name]
+    *parts, last = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    holder[name] = [*parts, {**last, "cache_control": {"type": "ephemeral"}}]
+    return body
 
 
 _GEMINI_ROLES = {"user": "user", "assistant": "model"}
@@ -384,17 +494,18 @@ def _write_gemini(
         given["responseLogprobs"] = True
         if generation.top_logprobs is not None:
             given["logprobs"] = generation.top_logprobs
-    if connection.schema is not None:
-        given |= {"responseMimeType": "application/json", "responseJsonSchema": dict(connection.schema)}
     return {
-        "contents": [{"role": _GEMINI_ROLES[role], "parts": [{"text": text}]} for role, text in others],
+        "contents": [
+            {"role": _GEMINI_ROLES[role], "parts": write_parts(one, "gemini")} for role, one in others
+        ],
         **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
         **({"generationConfig": given} if given else {}),
     }
 
 
-def _same_names(*without: str) -> dict[str, str]:
-    return {name: name for name in GENERATION_PARAMETERS if name not in (*without, "thinking")}
+def _same_names(*without: str, **others: str) -> dict[str, str]:
+    left_out = (*without, "thinking", "prompt_caching", *FORCED)
+    return {name: name for name in GENERATION_PARAMETERS if name not in left_out} | others
 
 
 _LOGPROBS = ("logprobs", "top_logprobs")
@@ -405,8 +516,8 @@ APIS: dict[ApiName, Api] = {
         _write_chat,
         take_chat,
         CHAT_PATH,
-        names=_same_names("echo", "reasoning_budget"),
-        takes_schema=True,
+        names=_same_names("echo", "reasoning_budget", answer_format="response_format.json_schema.schema"),
+        schema_name="response_format.json_schema.schema",
     ),
     "completions": Api(
         "completions",
@@ -414,7 +525,8 @@ APIS: dict[ApiName, Api] = {
         _write_text,
         take_text,
         "/completions",
-        names=_same_names("reasoning_effort", "reasoning_budget"),
+        names=_same_names("reasoning_effort", "reasoning_budget", prefill="prompt"),
+        images=frozenset(),
     ),
     "responses": Api(
         "responses",
@@ -426,8 +538,9 @@ APIS: dict[ApiName, Api] = {
             **{name: name for name in ("temperature", "top_p", *_LOGPROBS)},
             "max_tokens": "max_output_tokens",
             "reasoning_effort": "reasoning.effort",
+            "answer_format": "text.format.schema",
         },
-        takes_schema=True,
+        schema_name="text.format.schema",
     ),
     "anthropic": Api(
         "anthropic",
@@ -443,6 +556,9 @@ APIS: dict[ApiName, Api] = {
             "stop": "stop_sequences",
             "reasoning_effort": "output_config.effort",
             "reasoning_budget": "thinking.budget_tokens",
+            "answer_format": "output_config.format.schema",
+            "prefill": "messages",
+            "prompt_caching": "cache_control",
         },
     ),
     "gemini": Api(
@@ -467,19 +583,26 @@ APIS: dict[ApiName, Api] = {
             "frequency_penalty": "frequencyPenalty",
             "reasoning_effort": "thinkingConfig.thinkingLevel",
             "reasoning_budget": "thinkingConfig.thinkingBudget",
+            "answer_format": "responseSchema.enum",
         },
-        takes_schema=True,
+        schema_name="responseJsonSchema",
+        images=TYPES - {"image/gif"},
     ),
 }
 
 
 @dataclass(frozen=True)
 class AdapterApi:
-    """A user's adapter; it is given `generation` only if its template names it, or `kwargs`."""
+    """A user's adapter; it is given `generation` only if its template names it, or `kwargs`.
+
+    With `answer_format`, the choices are `kwargs.choices`.
+    """
 
     adapter: Adapter
     info: Mapping[str, object] = field(default_factory=dict)
-    takes_schema: ClassVar[bool] = False
+    schema_name: ClassVar[str] = ""
+    names: ClassVar[Mapping[str, str]] = {}
+    images: ClassVar[frozenset[str]] = TYPES | {URL}
 
     @property
     def title(self) -> str:
@@ -505,8 +628,9 @@ class AdapterApi:
     def build(self, connection: Connection, messages: Sequence[Message]) -> object:
         """Return the request's body: the JSON that the input template writes."""
         kwargs = connection.generation.given()
+        kwargs |= {} if connection.choices is None else {"choices": list(connection.choices)}
         info = {**self.info, "model_key": connection.model, "generation": kwargs}
-        told = {"messages": [dict(message) for message in messages]}
+        told = {"messages": expand_images(messages)}
         try:
             written = self._templates[0].evaluate(input=told, model_info=info, kwargs=kwargs)
             return json.loads(written, strict=False) if isinstance(written, str) else written
@@ -597,6 +721,8 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
     if base is None and provider.base_url is None:
         hint = f"set `{base_name}` to the address of your resource"
         raise SpecError("E108", f"model `{model.name}`: `{name}` has no base URL", hint=hint)
+    if model.generation.prefill is not None and provider.prefill_url is not None:
+        provider = replace(provider, base_url=provider.prefill_url)
     try:
         base = base or Address(provider.fill_url(caller.find))
     except LookupError as error:
@@ -669,7 +795,9 @@ def _find_api(name: ApiName, url: str, provider: str | None = None) -> Api:
     owner = "azure" if is_azure else _find_provider(url) or provider
     if name in {"chat", "completions"} and owner is not None:
         own = {
-            known: sent for known, sent in PROVIDERS[owner].names.items() if sent is None or name == "chat"
+            known: sent
+            for known, sent in PROVIDERS[owner].names.items()
+            if sent is None or name == "chat" or known == "answer_format"
         }
         names = {known: sent for known, sent in {**api.names, **own}.items() if sent is not None}
         api = replace(api, names=names)
@@ -744,8 +872,14 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
         if isinstance(found.api, Api):
             having = [name for name, one in APIS.items() if not one.unsupported.intersection(unfit)]
             where = f" at `{found.host}`" if found.api.name in having else ""
-            others = listing(name for name in having if name != found.api.name)
-            hint = "leave it out of `generation`" + (f" (APIs that have it: {others})" if others else "")
+            others = [f"`{name}`" for name in having if name != found.api.name]
+            able = [name for name, one in PROVIDERS.items() if all(map(one.names.get, unfit))]
+            able = able if found.api.name == "chat" not in having else []
+            others += [f"`chat` of {listing(able)}"] if able else []
+            hint = "leave it out of `generation`"
+            hint += f" (APIs that have it: {', '.join(others)})" if others else ""
+            if "vllm" in able and _find_provider(found.url) is None:
+                hint += "; if one of them is at that address, say which: `vllm/NAME` and `VLLM_BASE_URL`"
             hint += f"; a field of the endpoint's own can be sent with `extra_body` (`?{EXTRA}NAME=`)"
         message = f"{start}: {found.api.title}{where} does not take {listing(unfit)}"
         raise SpecError("E108", message, hint=hint)
@@ -754,13 +888,21 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
             f"{start}: `reasoning_budget` {budget} leaves nothing of `max_tokens` {generation.max_tokens}"
         )
         raise SpecError("E108", message, hint="`max_tokens` limits the thoughts and the answer together")
+    for pair in (FORCED, ("echo", FORCED[0]), ("echo", FORCED[1])):
+        if all(getattr(generation, name) for name in pair):
+            message = f"{start}: {listing(pair)} cannot be set together"
+            raise SpecError("E108", message, hint="leave one of them out")
     extra = generation.extra_body or {}
     if (name := find_secret_name(extra)) is not None:
         hint = "use `api_key` or `custom_headers`"
         raise SpecError("E117", f"{start}: `extra_body` holds a secret, `{name}`", hint=hint)
     if isinstance(found.api, Api):
+        if found.api.name == "anthropic" and (generation.prefill or ".")[-1].isspace():
+            message = f"{start}: {found.api.title} takes no `prefill` that ends in white space"
+            raise SpecError("E108", message, hint="end it with the last word")
         probe = [{"role": "system", "content": ""}, {"role": "user", "content": ""}]
-        own = found.api.build_own(replace(found, generation=generation), probe) | {"stream": False}
+        probed = replace(found, generation=generation, choices=["A"] if generation.answer_format else None)
+        own = found.api.build_own(probed, probe) | {"stream": False}
         if (name := find_shared(extra, own)) is not None:
             hint = "leave it out of `extra_body`; parameters of `generation` stand there"
             raise SpecError(

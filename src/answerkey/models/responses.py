@@ -17,7 +17,7 @@ from typing import Any
 
 from answerkey.errors import SolverError
 from answerkey.reader.markup import split_thoughts
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 #: A small body can be large once it is read: each value in it takes fifty bytes and more.
 MOST_PARTS = 1_000_000
@@ -32,6 +32,8 @@ MESSAGE_KEYS = frozenset({"content", "refusal", "tool_calls", "function_call"})
 WRAPPER_KEYS = ("choices", "messages", "output", "message", "items")
 
 Found = Mapping[str, object]
+#: An instance of `dict` is known at once, one of `Mapping` after a search.
+_MAPPINGS = (dict, Mapping)
 _NO_TEXT = Completion(None, CompletionStatus.NO_TEXT)
 
 
@@ -41,7 +43,7 @@ def _is_one_of(value: object, words: frozenset[str]) -> bool:
 
 
 def _get(value: object, name: str) -> object:
-    return value.get(name) if isinstance(value, Mapping) else None
+    return value.get(name) if isinstance(value, _MAPPINGS) else None
 
 
 def _list(value: object) -> Sequence[object]:
@@ -135,8 +137,8 @@ def _read_mapping(message: Found, depth: int) -> Completion:
         return completion
     asked = read_count(usage.get("prompt_tokens", usage.get("input_tokens")))
     name = "completion_tokens" if "completion_tokens" in usage else "output_tokens"
-    said, thought = map(read_count, _count_thoughts(usage, name))
-    return replace(completion, prompt_tokens=asked, completion_tokens=said, reasoning_tokens=thought)
+    tokens = (asked, *map(read_count, _count_said(usage, name)))
+    return completion.with_fields(**dict(zip(USAGE_NAMES, tokens, strict=True)))
 
 
 def read_count(value: object) -> int | None:
@@ -178,7 +180,30 @@ def take_out_thoughts(completion: Completion) -> Completion:
         return completion
     thoughts, said = found
     reasoning = "\n".join(filter(None, (completion.reasoning, thoughts)))
-    return replace(completion, text=said, reasoning=reasoning, raw=completion.text)
+    return replace(completion, text=said, reasoning=reasoning, raw=completion.raw or completion.text)
+
+
+#: The field of the JSON object that a reply is asked for, where an endpoint takes no bare choices.
+ANSWER = "answer"
+
+
+def take_off_prefill(completion: Completion, prefill: str) -> Completion:
+    """Return a completion without the text that its reply was begun with, which some endpoints repeat."""
+    text = completion.text
+    if text is None or not text.startswith(prefill):
+        return completion
+    return replace(completion, text=text.removeprefix(prefill), raw=text)
+
+
+def take_off_envelope(completion: Completion) -> Completion:
+    """Return a completion whose text is the bare choice; what is not the JSON object we ask for stays."""
+    try:
+        found = json.loads(completion.text or "")
+    except (ValueError, RecursionError):
+        return completion
+    if not isinstance(found, dict) or found.keys() != {ANSWER} or not isinstance(found[ANSWER], str):
+        return completion
+    return replace(completion, text=mend_text(found[ANSWER]), raw=completion.raw or completion.text)
 
 
 def _find_part(part: object) -> str | None:
@@ -304,7 +329,7 @@ def _say(
     thoughts: Sequence[str] = (),
     *,
     end: object,
-    tokens: tuple[object, object, object],
+    tokens: Sequence[object],
     refusal: str | None = None,
     reply: Found | None = None,
     logprobs: object = None,
@@ -312,7 +337,8 @@ def _say(
     """Return what an answer says. `texts` and `thoughts` are its parts in order.
 
     `refusal` is the text of a refusal, "" for one without words. `reply` is the whole message where it says
-    more than its text. `tokens` are those of the prompt, of the completion, and of its thoughts.
+    more than its text. `tokens` are those of the prompt, of the completion, of its thoughts, those that were
+    read from the provider's prompt cache, and those that were written to it.
     """
     text = mend_text("\n".join(texts)) if texts else None
     ended = mend_text(end) if isinstance(end, str) else ""
@@ -325,9 +351,7 @@ def _say(
         status=status,
         reply=None if reply is None else make_plain(reply),
         finish_reason=ended or None,
-        prompt_tokens=read_count(tokens[0]),
-        completion_tokens=read_count(tokens[1]),
-        reasoning_tokens=read_count(tokens[2]),
+        **dict(zip(USAGE_NAMES, map(read_count, tokens), strict=True)),
         reasoning=mend_text("\n".join(thoughts)) if thoughts else None,
         logprobs=to_json_values(logprobs) if isinstance(logprobs, Mapping) else None,
     )
@@ -438,7 +462,7 @@ def _take_choice(body: Found) -> tuple[Found | None, dict[str, Any]]:
     """Return the first choice, and what `_say` is told beside its text."""
     choice, end = _take_first(body, "choices", "finish_reason")
     usage = body.get("usage")
-    tokens = _get(usage, "prompt_tokens"), *_count_thoughts(usage, "completion_tokens")
+    tokens = _get(usage, "prompt_tokens"), *_count_said(usage, "completion_tokens")
     return choice, {"end": end, "tokens": tokens, "logprobs": _get(choice, "logprobs")}
 
 
@@ -469,7 +493,7 @@ def take_responses(body: Found) -> Completion:
         texts,
         [*thoughts, *further],
         end=end,
-        tokens=(_get(usage, "input_tokens"), *_count_thoughts(usage, "output_tokens")),
+        tokens=(_get(usage, "input_tokens"), *_count_said(usage, "output_tokens")),
         refusal=refusal,
         reply=message if refusal is not None else None,
         logprobs={"content": tokens} if tokens else None,
@@ -485,12 +509,12 @@ def take_anthropic(body: Found) -> Completion:
     refusal = "\n".join(texts) if end == "refusal" else refusal
     reply = {"role": "assistant", "content": body["content"]}
     # Anthropic counts the tokens that were cached apart from the others.
-    cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
+    asked = _add_counts(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return _say(
         texts,
         thoughts,
         end=end,
-        tokens=(_add_counts(usage, "input_tokens", *cached), *_count_thoughts(usage, "output_tokens")),
+        tokens=(asked, *_count_said(usage, "output_tokens")),
         refusal=refusal,
         reply=reply if refusal is not None or not texts else None,
     )
@@ -508,6 +532,10 @@ def take_gemini(body: Found) -> Completion:
     parts = content.get("parts", []) if isinstance(content, dict) else []
     if not isinstance(content, dict | None) or not isinstance(parts, list):
         raise Unreadable("the content of the first candidate is no list of parts")
+    # Gemini counts the thoughts apart, and says nothing of an answer that was not begun.
+    said, thought = (_get(usage, name) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
+    if read_count(thought) is not None:
+        said = (read_count(said) or 0) + (read_count(thought) or 0)
     texts: list[str] = []
     thoughts: list[str] = []
     for part in parts:
@@ -519,11 +547,7 @@ def take_gemini(body: Found) -> Completion:
         texts,
         thoughts,
         end=end,
-        tokens=(
-            _get(usage, "promptTokenCount"),
-            _add_counts(usage, "candidatesTokenCount", "thoughtsTokenCount"),
-            _get(usage, "thoughtsTokenCount"),
-        ),
+        tokens=(_get(usage, "promptTokenCount"), said, thought, *_count_cached(usage)),
         refusal=blocked,
         logprobs=_get(candidate, "logprobsResult"),
     )
@@ -582,14 +606,38 @@ def _find_thought(part: object, *names: str) -> str:
     return ""
 
 
-def _count_thoughts(usage: object, name: str) -> tuple[object, object]:
-    """Return the tokens of a completion, with those of its thoughts, which some count apart; and these."""
+def _count_said(usage: object, name: str) -> Sequence[object]:
+    """Return the tokens of a completion, with those of its thoughts, which some count apart; and these.
+
+    Then come the tokens of the prompt that were read from the provider's cache, and those written to it.
+    """
     said, thought = _get(usage, name), _get(_get(usage, f"{name}_details"), "reasoning_tokens")
     thought = read_count(_get(usage, "reasoning_tokens") if thought is None else thought)
     total = _add_counts(usage, name, "prompt_tokens", "input_tokens")
     if thought and total is not None and _get(usage, "total_tokens") == total + thought:
         said = (read_count(said) or 0) + thought
-    return said, thought
+    return said, thought, *_count_cached(usage)
+
+
+#: How the APIs name the tokens of a prompt that were read from their cache, and those written to it.
+_READ_NAMES = (
+    "cached_tokens",
+    "cache_read_input_tokens",
+    "cachedContentTokenCount",
+    "prompt_cache_hit_tokens",
+)
+_WRITTEN_NAMES = ("cache_write_tokens", "cache_creation_input_tokens")
+
+
+def _count_cached(usage: object) -> tuple[object, object]:
+    """Return how many tokens of a prompt were read from the provider's cache, and how many written to it."""
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        if isinstance(inner := _get(usage, name), dict) and isinstance(usage, dict):
+            usage = {**usage, **inner}
+    if not isinstance(usage, _MAPPINGS):
+        return None, None
+    read = next((usage[name] for name in _READ_NAMES if name in usage), None)
+    return read, next((usage[name] for name in _WRITTEN_NAMES if name in usage), None)
 
 
 def _add_counts(usage: object, name: str, *others: str) -> int | None:

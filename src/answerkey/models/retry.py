@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import re
+import statistics
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import UTC
@@ -19,9 +21,12 @@ from typing import Literal, NamedTuple
 
 from answerkey.errors import SolverError
 from answerkey.models.calls import Clock, Limits
+from answerkey.models.images import count_characters
 from answerkey.models.providers import Connection
 from answerkey.models.responses import has_too_many_parts
 from answerkey.types import Completion, CompletionStatus
+
+LOG = logging.getLogger("answerkey.models")
 
 # What a reply means for its call.
 
@@ -238,7 +243,7 @@ class Health:
         code, name, go_on = "E306", f"`{self._name}`", "then `answerkey resume` goes on"
         if label == "model_not_found" or (label == "status 404" and not self._has_answered):
             message = f"`{self._host}` does not know the model, or the address, of {name}: {why}"
-            hint = f"{self._correct_address()}, and start a new run; or let the endpoint load it, {go_on}"
+            hint = f"{correct_address(self._name)}, and start a new run; or let the endpoint load it, {go_on}"
         elif label == "insufficient_quota":
             code, message = "E304", f"`{self._host}` has no quota left for the key of {name}: {why}"
             hint = f"add credit, or raise the limit of the account; what was answered is kept, {go_on}"
@@ -253,10 +258,10 @@ class Health:
             message = f"{name} {'never answers' if label == 'timeout' else 'cannot be reached'}: {why}"
             hint = f"check the address, and that the endpoint is up; {go_on}"
             hint = "write `http://` in place of `https://`" if "without TLS" in why else hint
-            hint = self._start_hint or hint if label == "connect" else hint
+            hint = f"{self._start_hint}; {go_on}" if self._start_hint and label == "connect" else hint
         elif "HTML" in why and not self._has_answered and self._count >= REFUSALS_IN_A_ROW:
             message = f"{name} is a web page, not an API: {why}"
-            hint = f"{self._correct_address()}, and start a new run"
+            hint = f"{correct_address(self._name)}, and start a new run"
         elif label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
             return None
         else:
@@ -264,15 +269,14 @@ class Health:
             hint = "what was answered is kept, and `answerkey resume` calls the model for the rest"
         return SolverError(code, message, hint=hint)
 
-    def _correct_address(self) -> str:
-        """Return what to do about an address that is wrong, or a name that is not known there."""
-        whole, mark, model = self._name.partition("#")
-        address = whole.partition("?")[0].rstrip("/")
-        if mark and not re.search(r"/v\d|/chat/|/completions", address):
-            return f"most APIs have `/v1` in their address: write `{address}/v1#{model}`"
-        return (
-            f"correct the name or the address{f' (`curl {address}/models` lists the names)' if mark else ''}"
-        )
+
+def correct_address(name: str) -> str:
+    """Return what to do about a model whose address is wrong, or whose name is not known there."""
+    whole, mark, model = name.partition("#")
+    address = whole.partition("?")[0].rstrip("/")
+    if mark and not re.search(r"/v\d|/chat/|/completions", address):
+        return f"most APIs have `/v1` in their address: write `{address}/v1#{model}`"
+    return f"correct the name or the address{f' (`curl {address}/models` lists the names)' if mark else ''}"
 
 
 # How many requests are sent, and when.
@@ -310,34 +314,196 @@ class Bucket:
 
 #: How many requests may be under way at the start.
 START = 8
-#: The limit is judged after as many requests as may be under way at once, but not after fewer than this.
+#: No fewer requests than these are judged together.
 SMALLEST_WINDOW = 8
-#: A share of errors from which on the endpoint is overloaded, whatever else may be wrong with it.
+#: Such a share of errors is never usual.
 HEAVY_SHARE = 0.5
-#: A share of errors above the usual one from which on it may be.
-LIGHT_SHARE = 0.1
+#: So many errors more than usual, or such a share of them, may be chance.
+FEW_ERRORS, FEW_SHARE = 3, 1 / 16
+#: How much of what was counted before still counts in the usual share of errors, window after window.
+MEMORY = 15 / 16
+#: The limit stays for so many windows after a cut, and twice as long after each further one.
+PATIENCE, MOST_PATIENCE = 2, 16
+#: The longest pause in seconds between two requests where one at a time is too many.
+MOST_PAUSE = 2.0
+#: Latency is compared each time the limit has grown by this part.
+COMPARED_GROWTH = 0.5
+#: It does not hold when it grows by this part of what the limit grew by, from so many seconds on.
+LATENCY_SHARE, SHORT_SECONDS = 0.9, 0.05
+
+
+class Trial(NamedTuple):
+    """The share of errors before a cut that has yet to prove that it helps, and what the cut changed."""
+
+    share: float
+    limit: int
+    pause: float
+
+
+class ConcurrencyLimit:
+    """How many requests may be under way at once: as many as the endpoint takes, `cap` at most.
+
+    A window of outcomes is judged at a time; only requests sent since the limit last changed count.
+
+    - It grows by steps that double after each healthy window, while latency holds: below half the time that
+      a request may take, and not in step with the limit.
+    - Each refused request takes a place away until the window ends, so that the next one is not refused.
+      A window with too many errors lowers the limit by as many.
+    - After that it stays, for longer each time, and grows by one at first; but it doubles up to half of what
+      it was before the cut.
+    - Errors that half the limit does not lower have nothing to do with the load: the cut is taken back, and
+      their share counts as usual.
+    - Where one request at a time is too many, there is a `pause` between the beginnings of two.
+    """
+
+    def __init__(self, cap: int, attempt_seconds: float = math.inf) -> None:
+        self.cap = max(1, cap)
+        self.limit = min(START, self.cap)
+        self.pause = 0.0
+        self.under_way = 0
+        self._longest_latency = attempt_seconds / 2
+        #: Changes with the limit.
+        self._epoch = 0
+        self._step, self._raised_by = self.limit, 1
+        self._doubles_below = self._holds = 0
+        self._patience = PATIENCE
+        self._trial: Trial | None = None
+        #: Errors and outcomes of healthy windows.
+        self._usual = (0.0, 0.0)
+        #: A limit, and the median latency there; how often latency did not hold since.
+        self._reference = (self.limit, math.inf)
+        self._slow = 0
+        #: The window: latencies of what was answered, errors, the most under way of each, when it began.
+        self._latencies: list[float] = []
+        self._failed = self._most_sent = self._most_answered = 0
+        self._least_failed, self._begun_at = self.cap + 1, math.inf
+
+    @property
+    def places(self) -> int:
+        """How many requests may be under way now."""
+        return max(1, self.limit - max(0, round(self._failed - self._expected)))
+
+    @property
+    def _seen(self) -> int:
+        return self._failed + len(self._latencies)
+
+    @property
+    def _expected(self) -> float:
+        """How many errors are usual among what was seen."""
+        failed, seen = self._usual
+        return self._seen * failed / max(1, seen)
+
+    def begin(self) -> tuple[int, int]:
+        """Count a request that is sent now; return what `note` wants to know of it."""
+        self.under_way += 1
+        self._most_sent = max(self._most_sent, self.under_way)
+        return self._epoch, self.under_way
+
+    def note(self, begun: tuple[int, int], now: float, latency: float, *, is_overload: bool) -> None:
+        """Count the outcome of a request; after a window of them, judge it."""
+        self.under_way -= 1
+        epoch, under_way = begun
+        if epoch != self._epoch:
+            return
+        self._begun_at = min(self._begun_at, now - latency)
+        if is_overload:
+            self._failed += 1
+            self._least_failed = min(self._least_failed, under_way)
+        else:
+            self._latencies.append(latency)
+            self._most_answered = max(self._most_answered, under_way)
+        is_rising = self._raised_by or self.limit < self._doubles_below
+        window = self.limit // 2 if is_rising else max(2 * SMALLEST_WINDOW, 4 * self.limit)
+        is_down = self._failed >= max(SMALLEST_WINDOW // 2, self.limit - 1)
+        if self._seen >= max(SMALLEST_WINDOW, window) or is_down:
+            self._judge(now - self._begun_at)
+            self._begin_window()
+
+    def _begin_window(self) -> None:
+        self._latencies = []
+        self._failed, self._begun_at = 0, math.inf
+        self._most_sent, self._most_answered, self._least_failed = self.under_way, 0, self.cap + 1
+
+    def _judge(self, seconds: float) -> None:
+        """Change the limit after a window of so many seconds."""
+        failed, seen, expected = self._failed, self._seen, self._expected
+        raised_by, self._raised_by = self._raised_by, 0
+        trial, self._trial = self._trial, None
+        share, excess = failed / seen, failed - expected
+        # Each request up to a number was answered, each above it refused: that is what the endpoint takes.
+        is_exact = self._most_answered <= self.limit - failed < self._least_failed
+        is_exact &= failed >= max(1, raised_by / 4) and raised_by > 0
+        may_be_chance = excess < max(FEW_ERRORS, FEW_SHARE * seen, 3 * math.sqrt(expected))
+        if share < 1.5 * HEAVY_SHARE and may_be_chance and not is_exact:
+            self._usual = (self._usual[0] * MEMORY + failed, self._usual[1] * MEMORY + seen)
+            self._grow(statistics.median(self._latencies), is_raised=raised_by > 0)
+            return
+        has_helped = trial is None or share <= trial.share / 2
+        if trial is not None and not has_helped and share < HEAVY_SHARE and self.limit <= trial.limit / 2:
+            self._usual, self.pause = (failed, seen), trial.pause
+            self._step, self._holds = trial.limit, 0
+            self._change(trial.limit)
+            return
+        if trial is None:
+            self._doubles_below = self.limit // 2
+            self._hold()
+        if not is_exact:
+            self._trial = trial or Trial(share, self.limit, self.pause)
+        if self.limit == 1 and self._latencies:
+            self.pause = min(MOST_PAUSE, seconds / len(self._latencies))
+        left = min(self.limit, self._most_sent) - math.ceil(failed if is_exact else excess)
+        self._change(left if has_helped else min(left, self.limit // 2))
+
+    def _grow(self, latency: float, *, is_raised: bool) -> None:
+        """Raise the limit, unless latency does not hold or it is to stay."""
+        limit, before = self._reference
+        growth = self.limit / limit - 1
+        if growth <= 0:
+            self._reference = self.limit, latency
+        elif growth >= COMPARED_GROWTH and (is_raised or self._slow == 1):
+            if latency < SHORT_SECONDS or latency / before - 1 < LATENCY_SHARE * growth:
+                self._reference, self._slow, self._patience = (self.limit, latency), 0, PATIENCE
+            else:
+                self._slow += 1
+                if self._slow == 1:  # may be chance
+                    return
+                self._hold()
+        step, is_below = self._step, self.limit < self._doubles_below
+        if is_below:
+            step = min(self.limit, self._doubles_below - self.limit)
+        elif self._holds:
+            self._holds -= 1
+            self._reference = self._reference if self._holds else (self.limit, latency)
+            return
+        if self.pause:
+            self.pause *= 1 / 2 if is_below else 7 / 8
+            self.pause = 0.0 if self.pause < latency else self.pause
+            self._epoch += 1
+        elif self.limit < self.cap and self.limit <= 2 * self._most_sent and latency < self._longest_latency:
+            if latency * (self.limit + step) > self._longest_latency * self.limit:
+                step = 1
+            self._step = self._step if is_below else step if self._slow else 2 * step
+            self._raised_by = min(step, self.cap - self.limit)
+            self._change(self.limit + self._raised_by)
+
+    def _hold(self) -> None:
+        self._step, self._holds = 1, self._patience
+        self._patience = min(MOST_PATIENCE, 2 * self._patience)
+
+    def _change(self, limit: int) -> None:
+        self.limit = max(1, limit)
+        self._epoch += 1
 
 
 class RequestSemaphore:
-    """Lets as many requests pass at once as the endpoint takes well; calls that are sent again go first.
+    """Lets as many requests pass at once as there are places; calls that are sent again go first.
 
     New calls are let in only while fewer than twice the limit are unfinished, those that wait for their next
     attempt included: an endpoint that struggles gets the calls it has before it gets more.
-
-    The limit doubles after each healthy window until the first cut, then grows by a sixteenth of the cap. A
-    window with many errors halves it. A share of errors that halving does not lower has nothing to do with
-    the load: the cut is taken back and that share counts as usual.
     """
 
-    def __init__(self, cap: int) -> None:
-        self.cap = max(1, cap)
-        self.limit = min(START, self.cap)
-        #: Changes with each cut; outcomes of requests sent before it say nothing about the new limit.
-        self.epoch = 0
-        self._is_starting = True
-        self._seen = self._failed = 0
-        self._usual_share = 0.0
-        self._trial: tuple[float, int] | None = None
+    def __init__(self, concurrency: ConcurrencyLimit) -> None:
+        self._concurrency = concurrency
         self.busy = self.unfinished = 0
         self._again: deque[asyncio.Future[None]] = deque()
         self._new: deque[asyncio.Future[None]] = deque()
@@ -346,60 +512,35 @@ class RequestSemaphore:
         """Return what a call waits for until it has a place, for its first attempt or the next."""
         turn = asyncio.get_running_loop().create_future()
         (self._again if is_again else self._new).append(turn)
-        self._wake()
+        self.wake()
         return turn
 
     def leave(self) -> None:
         """Free a place; the call will be sent again."""
         self.busy -= 1
-        self._wake()
+        self.wake()
 
     def finish(self, count: int = 1) -> None:
         """Free the places of calls that are done with."""
         self.unfinished -= count
         self.busy -= count
-        self._wake()
+        self.wake()
 
     def reset(self) -> None:
         """Forget all calls; for when none is under way any more."""
-        self.busy = self.unfinished = 0
+        self.busy = self.unfinished = self._concurrency.under_way = 0
         self._again.clear()
         self._new.clear()
 
-    def note(self, epoch: int, *, is_overload: bool) -> None:
-        """Count the outcome of a request that was sent in an epoch; after a window of them, judge it."""
-        if epoch != self.epoch:
-            return
-        self._seen += 1
-        self._failed += is_overload
-        if self._seen < max(self.limit, SMALLEST_WINDOW):
-            return
-        share = self._failed / self._seen
-        self._seen = self._failed = 0
-        trial, self._trial = self._trial, None
-        if share < HEAVY_SHARE and share - self._usual_share < LIGHT_SHARE:
-            self._usual_share = (self._usual_share + share) / 2
-            step = self.limit if self._is_starting else max(1, self.cap // 16)
-            self.limit = min(self.cap, self.limit + step)
-        elif share < HEAVY_SHARE and trial is not None and share > trial[0] / 2:
-            self._usual_share = share
-            self.limit = trial[1]
-        else:
-            if share < HEAVY_SHARE:
-                self._trial = (share, self.limit)
-            self._is_starting = False
-            self.limit = max(1, self.limit // 2)
-            self.epoch += 1
-        self._wake()
-
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Hand out the places that are free."""
-        while self.busy < self.limit and self._again:
+        places, most = self._concurrency.places, 2 * self._concurrency.limit
+        while self.busy < places and self._again:
             turn = self._again.popleft()
             if not turn.done():  # its task was not cancelled
                 self.busy += 1
                 turn.set_result(None)
-        while self.busy < self.limit and self.unfinished < 2 * self.limit and self._new:
+        while self.busy < places and self.unfinished < most and self._new:
             turn = self._new.pop()  # who came last: its memory is still at hand
             if not turn.done():
                 self.busy += 1
@@ -420,7 +561,9 @@ class EndpointState:
         self.connection = connection
         self.limits = limits
         self.clock = clock
-        self.semaphore = RequestSemaphore(limits.choose_concurrent(connection.max_concurrent))
+        most = limits.choose_concurrent(connection.max_concurrent)
+        self.concurrency = ConcurrencyLimit(most, limits.attempt_seconds)
+        self.semaphore = RequestSemaphore(self.concurrency)
         has_key = connection.key is not None or bool(connection.headers)
         self.health = Health(connection.name, connection.host, connection.start_hint, has_key=has_key)
         requests = connection.requests_per_minute or limits.requests_per_minute
@@ -433,31 +576,37 @@ class EndpointState:
     def estimate_tokens(self, body: bytes) -> tuple[int, int]:
         """Return how many tokens a prompt has and its completion may have."""
         longest = self.connection.generation.max_tokens or self._longest_seen or FIRST_GUESS_TOKENS
-        return len(body) // CHARACTERS_PER_TOKEN, longest
+        return count_characters(body) // CHARACTERS_PER_TOKEN, longest
 
     def take_turn(self, tokens: int) -> float:
         """Return how many seconds to wait until the rates allow one more request of so many tokens."""
-        wait = self._closed_until - self.clock.now()
+        now = self.clock.now()
+        wait = self._closed_until - now
         if self._requests is not None:
             wait = max(wait, self._requests.take(1))
         if self._tokens is not None:
             wait = max(wait, self._tokens.take(tokens))
+        if self.concurrency.pause:
+            self._closed_until = now + max(0.0, wait) + min(self.concurrency.pause, self.limits.wait_seconds)
         return wait
 
-    def judge(self, came: Reply | NoReply, epoch: int) -> Outcome:
-        """Return how a request went that was sent in an epoch of the semaphore.
+    def judge(self, came: Reply | NoReply, begun: tuple[int, int], latency: float) -> Outcome:
+        """Return how a request went; `begun` is what the concurrency limit said when it was sent.
 
         Where the endpoint asks to wait, and takes one request at a time, nobody sends one before that.
         """
-        outcome = judge(came, self.connection.read)
-        is_overload = outcome.verdict is Verdict.AGAIN
+        outcome, now, concurrency = judge(came, self.connection.read), self.clock.now(), self.concurrency
+        is_overload, limit = outcome.verdict is Verdict.AGAIN, concurrency.limit
         if is_overload and isinstance(came, Reply):
             asked = read_retry_after(came.headers, self.clock.wall())
             outcome = outcome._replace(retry_after=asked)
-            if asked is not None and self.semaphore.limit == 1 and came.status == _TOO_MANY_REQUESTS:
+            if asked is not None and limit == 1 and came.status == _TOO_MANY_REQUESTS:
                 pause = min(asked, self.limits.wait_seconds)
-                self._closed_until = max(self._closed_until, self.clock.now() + pause)
-        self.semaphore.note(epoch, is_overload=is_overload)
+                self._closed_until = max(self._closed_until, now + pause)
+        concurrency.note(begun, now, latency, is_overload=is_overload)
+        if concurrency.limit != limit:
+            LOG.debug("%s: at most %d requests at once", self.connection.name, concurrency.limit)
+        self.semaphore.wake()
         return outcome
 
     def note_usage(self, completion: Completion, estimated: int) -> None:

@@ -13,6 +13,7 @@ from answerkey.errors import RunError, find_near, listing
 from answerkey.evaluate.pairs import AnyRun
 from answerkey.evaluate.rerun import find_task, reopen
 from answerkey.exporters import describe_verdict, find_encoded, to_json
+from answerkey.models.images import hide_images, write_content
 from answerkey.runs import Run, TaskRun, load_run
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict, judge
 from answerkey.text import (
@@ -232,7 +233,8 @@ def _draw_pairs(pairs: Mapping[str, object], width: int) -> list[Line]:
         is_plain = (
             isinstance(value, str) and value == value.strip() and value not in {"", "null", "true", "false"}
         )
-        shown = make_visible(str(value) if is_plain else to_json(value), keep_lines=True).split("\n")
+        told = hide_images(str(value) if is_plain else to_json(value))
+        shown = make_visible(told, keep_lines=True).split("\n")
         first, *rest = [part for one in shown for part in wrap(one, max(20, width - room - 4))]
         lines.append(line(INDENT, Span(name + " " * (room - measure_width(name)), "dim"), f"  {first}"))
         lines += [line(" " * (room + 4) + more) for more in rest]
@@ -245,7 +247,8 @@ def draw_messages(title: str, messages: Sequence[Mapping[str, object]]) -> list[
     for message in messages:
         content = message.get("content")
         lines.append(line(INDENT, Span(str(message.get("role", "?")), "dim")))
-        lines += _draw_block(content if isinstance(content, str) else to_json(content))
+        told = content if isinstance(content, str) else write_content(content) or to_json(content)
+        lines += _draw_block(told)
     return lines
 
 

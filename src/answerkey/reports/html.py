@@ -15,7 +15,6 @@ import random
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from html import escape
@@ -26,16 +25,16 @@ from typing import Any
 import polars as pl
 
 from answerkey._version import __version__
-from answerkey.comparison.compare import Comparison, TaskComparison, compare
+from answerkey.comparison.compare import TaskComparison
 from answerkey.engines import Spread, open_engine
-from answerkey.errors import AnswerkeyError, RunError
+from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import AnyRun, is_same_run, name_runs
 from answerkey.exporters import to_json
-from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST, adjust_by_holm
-from answerkey.reports.leaderboard import Column, describe_leaderboard
+from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
+from answerkey.reports.leaderboard import Tasks, compare_tasks, describe_leaderboard, list_columns
 from answerkey.reports.overview import describe_overview
 from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
-from answerkey.runs import Run, TaskRun, load_run, name_answerer, write_whole
+from answerkey.runs import Run, load_run, name_answerer, write_whole
 from answerkey.text import clean_numbers, make_visible
 
 #: So many rows of a task are in a report, unless the caller says otherwise.
@@ -53,6 +52,8 @@ GZIP = 31
 TOGETHER = 5 * BLOCK_SAMPLES
 #: Starting worker processes takes as long as describing so many samples.
 WORKER_ROWS = 2_000
+#: So many bytes of images are in a report; each has at most a hundredth.
+IMAGES = 20_000_000
 #: The scripts in the order in which they run.
 SCRIPTS = (
     *("core.js", "charts.js", "copy.js", "overview.js", "list.js", "samples.js", "sample.js", "compare.js"),
@@ -81,7 +82,6 @@ Progress = Callable[[str, int, int], None]
 #: Run id → task key → rows.
 Tables = Mapping[str, Mapping[str, SampleTable]]
 #: Which task of each run is compared, by the id of the run.
-Tasks = Mapping[str, TaskRun]
 #: Rows, column by column.
 Columns = dict[str, list[Any]]
 #: The positions of rows, and the sentence that says what is left out.
@@ -179,7 +179,8 @@ def _write_rows(
         columns: Columns = {"p": []}
         blocks, coded = 0, {}
         stretches = [positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER)]
-        embed = partial(embed_samples, list(tables[name].values())[number].source)
+        room = IMAGES // max(1, total // TOGETHER)
+        embed = partial(embed_samples, list(tables[name].values())[number].source, room=room)
         # Made by as many processes as there are cores.
         spread: Spread = "processes" if len(positions) > WORKER_ROWS else "alone"
         for part, contents in open_engine().map(embed, stretches, spread=spread) if stretches else ():
@@ -264,9 +265,14 @@ def write_content(content: object) -> str:
     return f' data-packed="gzip">{packed}'
 
 
-def embed_samples(source: SampleSource, positions: pl.Series) -> tuple[Columns, list[str]]:
-    """Return some rows as columns, and their samples as blocks of JSON, each ready to be written."""
-    found = [pair for part in source.read(positions) for pair in describe_samples(source, part)]
+def embed_samples(
+    source: SampleSource, positions: pl.Series, room: int = IMAGES
+) -> tuple[Columns, list[str]]:
+    """Return some rows as columns, and their samples as blocks of JSON, each ready to be written.
+
+    The images of rows that are read together have at most `room` bytes.
+    """
+    found = [pair for part in source.read(positions) for pair in describe_samples(source, part, room)]
     columns = {name: [row[name] for row, _ in found] for name in found[0][0]}
     starts = range(0, len(found), BLOCK_SAMPLES)
     return columns, [write_content([sample for _, sample in found[at : at + BLOCK_SAMPLES]]) for at in starts]
@@ -353,7 +359,7 @@ def describe_comparison(
         return text
 
     try:
-        compared, notices, refused = *_compare_tasks(ordered, baseline, common=common), None
+        compared, notices, refused = *compare_tasks(ordered, baseline, common=common), None
     except AnswerkeyError as error:
         compared, notices = [], []
         refused = rename(f"{error.message} ({error.hint})" if error.hint else error.message)
@@ -376,81 +382,9 @@ def describe_comparison(
         }
     )
     if len(runs) > 2 or refused:  # noqa: PLR2004 - a pair is compared, more are ranked
-        columns = _list_columns(runs, compared, is_ranked=baseline is None)
+        columns = list_columns(runs, compared, is_ranked=baseline is None)
         described["leaderboard"] = clean_numbers(describe_leaderboard(runs, labels, columns))
     return described
-
-
-def _compare_tasks(
-    runs: Mapping[str, Run], baseline: str | None, *, common: bool
-) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
-    """Return each compared task with the tasks of the runs that have it, by the ids of the runs, and notices.
-
-    Where not all runs have the same tasks, each task is compared between the runs that have it.
-    """
-    keys = dict.fromkeys(key for run in runs.values() for key in run.tasks)
-    against = None if baseline is None else runs[baseline]
-    others = {name: run for name, run in runs.items() if name != baseline}
-    try:
-        found = compare(*others.values(), baseline=against, common=common)
-        known = [(task, _find_tasks(task.key, runs)) for task in found.tasks]
-        if (
-            baseline is not None
-            or len(known) == len(keys)
-            or all(len(run.tasks) == 1 for run in runs.values())
-        ):
-            return known, [notice.message for notice in found.notices]
-    except AnswerkeyError:
-        if baseline is not None or len(keys) == 1:
-            raise
-    each, notices = [], []
-    problem: AnswerkeyError | None = None
-    for key in keys:
-        some = {name: run for name, run in runs.items() if key in run.tasks}
-        try:
-            found = compare(*some.values(), task=key, common=common) if len(some) > 1 else Comparison(())
-        except AnswerkeyError as error:
-            problem = error
-            notices.append(f"`{key}` is not compared: {error.message}")
-        else:
-            each += [(task, _find_tasks(key, some)) for task in found.tasks]
-            notices += [notice.message for notice in found.notices]
-    if not each:
-        raise problem or RunError(
-            "E508", "no two runs have a task in common", hint="compare runs of one task"
-        )
-    chances = [pair.difference.evidence.p for task, _ in each for pair in task.pairs]
-    adjusted = iter(adjust_by_holm(chances))
-    return [
-        (replace(task, pairs=tuple(replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs)), tasks)
-        for task, tasks in each
-    ], list(dict.fromkeys(notices))
-
-
-def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
-    """Return which task of each run is meant: the one of that name, or its only one."""
-    return {
-        name: run.tasks[key] if key in run.tasks else next(iter(run.tasks.values()))
-        for name, run in runs.items()
-    }
-
-
-def _list_columns(
-    runs: Mapping[str, Run], compared: Sequence[tuple[TaskComparison, Tasks]], *, is_ranked: bool
-) -> list[Column]:
-    """Return the tasks of the leaderboard: those that were compared, then all others."""
-    columns = []
-    for task, tasks in compared:
-        ids = {one.label: name for one, name in zip(task.runs, tasks, strict=True)}
-        pairs = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
-        columns.append(Column(task.key, tasks, pairs if is_ranked else None))
-    known = {(name, task.key) for column in columns for name, task in column.tasks.items()}
-    left = dict.fromkeys(key for name, run in runs.items() for key in run.tasks if (name, key) not in known)
-    columns += [
-        Column(key, {name: run.tasks[key] for name, run in runs.items() if key in run.tasks}, None)
-        for key in left
-    ]
-    return columns
 
 
 def list_compared(comparison: Plain | None, run: str, task: int) -> list[int]:

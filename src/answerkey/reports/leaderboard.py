@@ -11,17 +11,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from answerkey.comparison.compare import ALPHA, PairComparison
+from answerkey.comparison.compare import ALPHA, Comparison, PairComparison, TaskComparison, compare
+from answerkey.errors import AnswerkeyError, RunError
 from answerkey.metrics.paired import adjust_by_holm
 from answerkey.reports.view import label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
-from answerkey.text import is_share
+from answerkey.text import (
+    BLANK,
+    Line,
+    Span,
+    Table,
+    draw_text,
+    is_share,
+    lay_out,
+    line,
+    measure_width,
+)
 
 Plain = dict[str, Any]
+Tasks = Mapping[str, TaskRun]
 #: Better and worse of two runs, by their ids.
 Order = tuple[str, str]
 #: So many completions are read together to count their tokens.
@@ -37,6 +50,78 @@ class Column(NamedTuple):
     key: str
     tasks: Mapping[str, TaskRun]
     pairs: Mapping[Order, PairComparison] | None
+
+
+def compare_tasks(
+    runs: Mapping[str, Run], baseline: str | None = None, *, common: bool = False
+) -> tuple[list[tuple[TaskComparison, Tasks]], list[str]]:
+    """Return each compared task with the tasks of the runs that have it, by the ids of the runs, and notices.
+
+    Where not all runs have the same tasks, each task is compared between the runs that have it.
+    """
+    keys = dict.fromkeys(key for run in runs.values() for key in run.tasks)
+    against = None if baseline is None else runs[baseline]
+    others = {name: run for name, run in runs.items() if name != baseline}
+    try:
+        found = compare(*others.values(), baseline=against, common=common)
+        known = [(task, _find_tasks(task.key, runs)) for task in found.tasks]
+        if (
+            baseline is not None
+            or len(known) == len(keys)
+            or all(len(run.tasks) == 1 for run in runs.values())
+        ):
+            return known, [notice.message for notice in found.notices]
+    except AnswerkeyError:
+        if baseline is not None or len(keys) == 1:
+            raise
+    each, notices = [], []
+    problem: AnswerkeyError | None = None
+    for key in keys:
+        some = {name: run for name, run in runs.items() if key in run.tasks}
+        try:
+            found = compare(*some.values(), task=key, common=common) if len(some) > 1 else Comparison(())
+        except AnswerkeyError as error:
+            problem = error
+            notices.append(f"`{key}` is not compared: {error.message}")
+        else:
+            each += [(task, _find_tasks(key, some)) for task in found.tasks]
+            notices += [notice.message for notice in found.notices]
+    if not each:
+        raise problem or RunError(
+            "E508", "no two runs have a task in common", hint="compare runs of one task"
+        )
+    chances = [pair.difference.evidence.p for task, _ in each for pair in task.pairs]
+    adjusted = iter(adjust_by_holm(chances))
+    return [
+        (replace(task, pairs=tuple(replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs)), tasks)
+        for task, tasks in each
+    ], list(dict.fromkeys(notices))
+
+
+def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:
+    """Return which task of each run is meant: the one of that name, or its only one."""
+    return {
+        name: run.tasks[key] if key in run.tasks else next(iter(run.tasks.values()))
+        for name, run in runs.items()
+    }
+
+
+def list_columns(
+    runs: Mapping[str, Run], compared: Sequence[tuple[TaskComparison, Tasks]], *, is_ranked: bool
+) -> list[Column]:
+    """Return the tasks of the leaderboard: those that were compared, then all others."""
+    columns = []
+    for task, tasks in compared:
+        ids = {one.label: name for one, name in zip(task.runs, tasks, strict=True)}
+        pairs = {(ids[pair.first], ids[pair.second]): pair for pair in task.pairs}
+        columns.append(Column(task.key, tasks, pairs if is_ranked else None))
+    known = {(name, task.key) for column in columns for name, task in column.tasks.items()}
+    left = dict.fromkeys(key for name, run in runs.items() for key in run.tasks if (name, key) not in known)
+    columns += [
+        Column(key, {name: run.tasks[key] for name, run in runs.items() if key in run.tasks}, None)
+        for key in left
+    ]
+    return columns
 
 
 def describe_leaderboard(
@@ -211,3 +296,56 @@ def _find_value(row: Plain) -> float:
     known = [row["mean"], *row["cells"]]
     values = [one["value"] for one in known if one and one["value"] is not None]
     return values[0] if values else -math.inf
+
+
+# The same on a terminal.
+
+
+def draw_leaderboard(runs: Sequence[Run], width: int) -> list[Line]:
+    """Return one table, models by tasks, the best first, in as many blocks as the width asks for.
+
+    A run that is not complete shows no number and has no rank.
+    """
+    known = {str(number): run for number, run in enumerate(runs)}
+    complete = {name: run for name, run in known.items() if run.status == "complete"}
+    names = {name: name_answerer(next(iter(run.manifest["tasks"]))) for name, run in known.items()}
+    told, compared = "", list[tuple[TaskComparison, Tasks]]()
+    try:
+        compared = compare_tasks(complete)[0] if len(complete) > 1 else []
+    except AnswerkeyError as error:
+        told = f" There are no ranks: {error.message}."
+    board = describe_leaderboard(complete, names, list_columns(complete or known, compared, is_ranked=True))
+    stated = dict.fromkeys(entry["key"] for run in runs for entry in run.manifest["tasks"])
+    heads, rows = [task["key"] for task in board["tasks"]] or list(stated), list[list[str]]()
+    heads += ["mean"] if any(row["mean"] for row in board["rows"]) else []
+    for row in board["rows"]:
+        cells = [*row["cells"], row["mean"] and {**row["mean"], "is_share": True}]
+        rows.append([row["name"], *map(_say_cell, cells[: len(heads)])])
+    for name in [one for one in known if one not in complete]:
+        rows.append([names[name], *[known[name].status] * len(heads)])
+    widest = max(measure_width(text) for _, *cells in [heads, *rows] for text in cells)
+    size = max(1, (width - 4 - max(measure_width(row[0]) for row in rows)) // (widest + 2))
+    lines: list[Line] = [line(Span("Comparison", "title"))]
+    for at in range(0, len(heads), size):
+        block = [[row[0], *row[1 + at : 1 + at + size]] for row in rows]
+        header = ["model", *heads[at : at + size]]
+        lines += [BLANK, *lay_out(Table(header, block, "<" + ">" * (len(header) - 1), flexible=0), width)]
+    if compared:
+        told = (
+            " Models share ranks unless their difference on the same samples is shown (p < 0.05, corrected)."
+        )
+    metrics = (f"{one['metric'] or 'value'}{' in %' * one['is_share']}" for one in board["tasks"])
+    told = f"Each cell: {' or '.join(dict.fromkeys(metrics)) or 'value'}, its 95 % interval, rank.{told}"
+    return [*lines, BLANK, *draw_text(told, width, role="dim")]
+
+
+def _say_cell(cell: Plain | None) -> str:
+    """Return value, interval and rank of a model in a task."""
+    if cell is None or cell["value"] is None:
+        return "" if cell is None else "no value"
+    numbers = [100 * one if cell["is_share"] else one for one in (cell["value"], *(cell["interval"] or ()))]
+    value, *ends = [f"{one:.1f}" if cell["is_share"] else f"{one:.4g}" for one in numbers]
+    first, last = cell["rank"] or ("", "")
+    rank = f" {first}" if first == last else f" {first}-{last}"
+    interval = f" [{', '.join(ends)}]" if ends else ""
+    return f"{value}{interval}{rank}".rstrip()

@@ -12,7 +12,7 @@ from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, count_gates, judge_run, read_definition, tell_gates
 from answerkey.reports.terminal import SIMULATED
 from answerkey.reports.view import find_cause, measure_seconds, view_run
-from answerkey.runs import Run, name_answerer
+from answerkey.runs import Run, list_forced, name_answerer
 from answerkey.text import format_figure, format_interval, format_percent, make_visible, shorten
 from answerkey.types import GateStatus
 
@@ -48,7 +48,10 @@ def write_step_summary(runs: Sequence[Run]) -> str:
         lines += _list_gates(run)
         for task in view["tasks"]:
             lines += [f"### {escape_markdown(_name_task(task))}", ""]
-            lines += [f"Completions of {escape_markdown(task['answerer'])}.", ""]
+            lines += [
+                f"Completions of {escape_markdown(task['answerer'])}{_say_forced(list_forced(task))}.",
+                "",
+            ]
             if run.status == "complete":
                 lines += [*_list_metrics(task["metrics"], "label"), _say_counts(task["counts"]), ""]
             else:
@@ -132,7 +135,9 @@ def write_markdown(run: Run) -> str:
     lines += [*_list_points([SIMULATED] * told["simulated"] + told["notices"]), *_list_gates(run)]
     for task in told["tasks"]:
         lines += [f"## {escape_markdown(_name_task(task))}", "", f"**{_say(task['headline']['sentence'])}**"]
-        about = f"Completions of {_say(task['model'])} on {_say(task['dataset'])}."
+        about = (
+            f"Completions of {_say(task['model'])} on {_say(task['dataset'])}{_say_forced(task['forced'])}."
+        )
         lines += ["", f"{about} {_say_counts(task['counts'])}", ""]
         lines += _list_metrics(task["metrics"], "name") if run.status == "complete" else ()
         lines += ["### What stands out", ""] if task["findings"] else []
@@ -144,6 +149,10 @@ def write_markdown(run: Run) -> str:
 
 def _say(text: str) -> str:
     return escape_markdown(text, SENTENCE)
+
+
+def _say_forced(forced: Mapping[str, str]) -> str:
+    return "".join(f"; {name}: {_say(what)}" for name, what in forced.items())
 
 
 def _list_points(texts: Sequence[str]) -> Iterator[str]:

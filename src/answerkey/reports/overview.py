@@ -34,8 +34,9 @@ from answerkey.run_audit.text import (
     list_readings,
     say_fallbacks,
     say_unfit,
+    say_votes,
 )
-from answerkey.runs import Run, Table, TaskRun, name_answerer
+from answerkey.runs import Run, Table, TaskRun, list_forced, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities
 from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share
 from answerkey.types import GateStatus, MetricValue, ScoreStatus, Validity
@@ -237,10 +238,12 @@ def _describe_task(task: TaskRun, audited: Audited, baseline: Plain | None, *, i
         "key": task.key,
         "display_name": task.manifest.get("display_name"),
         "model": name_answerer(task.manifest, with_folder=False),
+        "forced": list_forced(task.manifest),
         "dataset": name_dataset(task),
         "scorer": None if key is None else _name_scorer(task, key),
         "rule": found.rule if found.scorer == key else None,
         "num_trials": count_trials(task),
+        "votes": say_votes(task) if is_complete else None,
         "samples": task.counts["samples"],
         "headline": _describe_headline(
             task, describe_whole(task, "").chance or found.chance, baseline, is_complete=is_complete

@@ -1,8 +1,9 @@
-"""What commands show before there is a run: `check`, `run --dry-run`, `tasks` and `import`."""
+"""What commands show before there is a run: `check`, `doctor`, `run --dry-run`, `tasks` and `import`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from answerkey.errors import hide_secrets
@@ -16,6 +17,7 @@ from answerkey.text import (
     GAP,
     INDENT,
     Line,
+    Role,
     Span,
     Table,
     describe_notices,
@@ -85,6 +87,31 @@ def describe_check(checked: Checked, file: str) -> dict[str, Any]:
         **describe_problems(checked.errors),
         "notices": describe_notices(checked.notices),
     }
+
+
+# ----------------------------------------------------------------------------------------------- doctor
+
+_SIGNS = {"good": "✓", "note": "·", "warning": "!", "failed": "✗"}
+_ROLES: dict[str, Role] = {"good": "good", "note": "dim", "warning": "warn", "failed": "bad"}
+
+
+def draw_examination(found: Mapping[str, Any], width: int) -> list[Line]:
+    """Return each check with its status, what was seen, what it means and what to do; then the count."""
+    about = f"task {found['task']}" if found["task"] else "built-in questions"
+    lines = [line(Span(found["model"], "title"), f": {about}")]
+    wide = max(len(one["check"]) for one in found["checks"])
+    for one in found["checks"]:
+        status, named = one["status"], {"means": one["means"], "do": one["advice"]}
+        head = f"{INDENT}{_SIGNS[status]} {status:<7}{GAP}{one['check']:<{wide}}{GAP}"
+        texts = [one["seen"], *(f"{name}: {text}" for name, text in named.items() if text)]
+        first, *more = (part for text in texts for part in draw_text(text, width, indent=" " * len(head)))
+        lines += [line(Span(head, _ROLES[status]), first[0].text.lstrip()), *more]
+    counts = Counter(one["status"] for one in found["checks"])
+    verdict = Span("good", "good") if found["good"] else Span("not good", "bad")
+    told = f": {counts['failed']} failed, {format_count(counts['warning'], 'warning')}"
+    cost = "" if found["cost"] is None else f", {found['cost']:.5f} USD"
+    spent = f"{found['prompt_tokens']} + {found['completion_tokens']} tokens{cost}, {found['seconds']:.1f} s"
+    return [*lines, line(verdict, f"{told}; {format_count(found['calls'], 'call')}, {spent}")]
 
 
 # ---------------------------------------------------------------------------------------------- dry run

@@ -31,7 +31,7 @@ from answerkey.dataset_audit.questions import (
     read_questions,
     strip_labels,
 )
-from answerkey.datasets.dataset import Recorded
+from answerkey.datasets.dataset import Recorded, open_dataset
 from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing
 from answerkey.evaluate.pairs import read_numbers
@@ -42,6 +42,7 @@ from answerkey.metrics import Mean
 from answerkey.metrics.base import read_number
 from answerkey.metrics.measure import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
+from answerkey.models import images
 from answerkey.reader import EXTRACTORS
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.markup import find_thoughts
@@ -52,7 +53,7 @@ from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities
 from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.mcqa import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
-from answerkey.spec import task_from_source
+from answerkey.spec import source_from, task_from_source
 from answerkey.templates import RowError
 from answerkey.text import clean_numbers
 from answerkey.types import RULE_NAMES, Completion, Completions, Samples, Score, Scores, ScoreStatus, Validity
@@ -79,6 +80,9 @@ LEAST_FOLDED = 200
 #: Longer texts are cut; of a completion the end stays, too, for that is where answers stand.
 MOST_CHARACTERS = 20_000
 COMPLETION_BEGIN, COMPLETION_END = 40_000, 20_000
+
+#: So many bytes of images are shown together, and no image that has more than this part of them.
+ROOM, IMAGE_PART = 200_000_000, 100
 
 TRUTHS = ("ground_truth_choice", "answer_gt")
 PREDICTIONS = ("predicted_choice", "answer_pred")
@@ -127,6 +131,7 @@ class SampleSource:
 
     def __init__(self, run: Run, task_run: TaskRun) -> None:
         task = task_from_source(task_run.source["task"])
+        self.solver, self.shown_examples = task.solver, task_run.source.get("examples")
         self.scores, self.num_trials = task_run.stored_scores, count_trials(task_run)
         self.steps, self.main = task.scoring, task.main_step
         self.reading, self.reader = "", None
@@ -258,6 +263,15 @@ class SampleSource:
             numbers = read_numbers(column, is_encoded=name in scores.encoded)
             value = pl.when(is_scored).then(numbers)
         return pl.select(*(one.cast(pl.String).alias(name) for name, one in texts.items()), value=value)
+
+    def find_images(self, samples: Samples) -> dict[str, images.Image]:
+        """Return the images of the prompts of samples by their hash; none where their files are gone."""
+        stated, built = self.shown_examples, []
+        with suppress(AnswerkeyError):
+            examples = open_dataset(source_from(stated), name="examples").samples() if stated else None
+            built = self.solver.build_prompts(samples, examples) if self.solver else []
+        found = [one for prompt in built if isinstance(prompt, list) for one in images.list_images(prompt)]
+        return {str(one["sha256"]): one for one in found if "sha256" in one}
 
     def iterate_columns(self) -> Iterator[pl.DataFrame]:
         """Yield the columns of `INDEXED`, and `value`, of all rows in order."""
@@ -703,8 +717,11 @@ def show_decision(text: str | None, span: Span | None) -> list[str] | None:
     return [before, decided, after if len(after) <= most else f"{after[:most]}…"]
 
 
-def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, Plain]]:
-    """Return for each row its line of the table, and all there is to say of it."""
+def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> list[tuple[Plain, Plain]]:
+    """Return for each row its line of the table, and all there is to say of it.
+
+    Its images have at most `room` bytes together, and each of them a hundredth of that.
+    """
     readings = read_rows(source, part)
     rows = list_rows(source, part, readings)
     samples, nothing = part.samples, [None] * len(part)
@@ -719,6 +736,8 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
         if step.key in part.scores.columns
     }
     verdicts = _describe_verdicts(source, part, scores, completions=completions, rows=rows)
+    stored, most = [images.find_stored((one and one.prompt) or ()) for one in completions], room // IMAGE_PART
+    pictures = source.find_images(samples) if samples is not None and any(stored) else {}
     # The scorer that says what the choices are: the main one, else the first that does.
     ordered = sorted(scores.values(), key=lambda one: one is not scores[source.main.key])
     found = []
@@ -736,6 +755,7 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
         if completion is not None:
             usage = {"prompt": completion.prompt_tokens, "completion": completion.completion_tokens}
             usage |= {"reasoning": count} if (count := completion.reasoning_tokens) else {}
+            usage |= {"cached": count} if (count := completion.cached_tokens) else {}
             tokens = None if set(usage.values()) == {None} else usage
             told = (cut(completion.reasoning), cut(completion.error), completion.latency, tokens)
             values = (text, completion.status.value, completion.finish_reason, *told)
@@ -744,6 +764,13 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
                 {"role": str(one.get("role", "?")), "text": cut(_write(one.get("content")))}
                 for one in completion.prompt
             ]
+        shown = []
+        for one in stored[at]:
+            image = pictures.get(str(one.get("sha256")))
+            size = int(str(image["size"])) if image else 0
+            data = image.address if image and size <= min(most, room) else None
+            room -= size if data else 0
+            shown.append({"name": images.describe_image(one), "data": data})
         read = [] if (reading := readings[at]) is None else reading[1]
         stated = [] if reading is None else reading[2]
         sample = {
@@ -762,13 +789,15 @@ def describe_samples(source: SampleSource, part: Excerpt) -> list[tuple[Plain, P
             "readings": [{**one, "span": move(one["span"])} for one in read],
             "verdicts": verdicts[at],
             "missing": source.missing,
+            **({"images": shown} if shown else {}),
         }
         found.append((row, sample))
     return found
 
 
 def _write(value: object) -> str:
-    return value if isinstance(value, str) else to_json(value)
+    told = images.write_content(value)
+    return told or images.hide_images(value if isinstance(value, str) else to_json(value))
 
 
 def _list_choices(metadata: Mapping[str, Any], question: Question | None) -> list[Plain]:
@@ -860,6 +889,9 @@ def _explain(scorer: Scorer, score: Plain, completion: Completion | None) -> str
         share = "" if confidence is None else f" (probability {confidence:.3f})"
         relation = "is" if predicted == truth else "is not"
         return f"the likeliest choice is {predicted!r}{share}, which {relation} the ground truth {truth!r}"
+    label = (score["values"] | metadata).get("label")
+    if is_scored and "judge_text" in metadata and label is not None:
+        return f"the judge's label is {label!r}"
     return next(
         (
             str(metadata[name])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from answerkey.reports.view import count_rows, find_example, find_neighbour, label_metric, view_run
-from answerkey.runs import Run, name_answerer
+from answerkey.reports.view import find_example, find_neighbour, view_run
+from answerkey.runs import Run, list_forced
 from answerkey.text import (
     BLANK,
     FRACTION_TYPES,
@@ -27,8 +27,6 @@ from answerkey.text import (
     format_figure,
     format_interval,
     format_percent,
-    format_value,
-    is_share,
     lay_out,
     line,
     make_visible,
@@ -87,6 +85,11 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
                 line(INDENT, *one) for text in texts for one in draw_text(text, width - 2, "warn", indent="")
             ]
         lines += [BLANK, *_draw_counts(task, width)]
+        if is_complete and "trials" in task:
+            from answerkey.run_audit.text import say_votes
+
+            if votes := say_votes(run.tasks[task["key"]]):
+                lines += [line(f"  {one}") for one in wrap(f"self-consistency {votes}", width - 2)]
         if is_complete and task["tally"].get("readings"):
             from answerkey.run_audit.text import draw_both_rules
 
@@ -152,6 +155,7 @@ def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line
     if model:
         facts.append(("model", str(model["name"])))
         facts += [("", Span(SIMULATED, "warn"))] if model.get("simulated") else []
+        facts += list_forced(task).items()
     else:
         said = "in the dataset"
         if completions.get("source") == "recorded":
@@ -482,9 +486,13 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
         title = f"Calls of the {kind} {key}" if key else "Calls"
         made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
         thought = f" ({count} of them reasoning)" if (count := one.get("reasoning_tokens")) else ""
+        cached = f" ({count} of them cached)" if (count := one.get("cached_tokens")) else ""
         facts: list[tuple[str, Cell]] = [
             ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),
-            ("tokens", f"{one['prompt_tokens']} prompt + {one['completion_tokens']} completion{thought}"),
+            (
+                "tokens",
+                f"{one['prompt_tokens']} prompt{cached} + {one['completion_tokens']} completion{thought}",
+            ),
         ]
         facts += [] if one["cost"] is None else [("cost", format_cost(one["cost"]))]
         if one["latency"] is not None:
@@ -512,35 +520,6 @@ def format_cost(cost: float) -> str:
 # --------------------------------------------------------------------------- several runs, and what next
 
 
-def draw_side_by_side(runs: Sequence[Run], width: int) -> list[Line]:
-    """Return one table per task with a row for each run; an incomplete run shows no number."""
-    lines: list[Line] = [line(Span("Comparison", "title"))]
-    for key in dict.fromkeys(key for run in runs for key in run.tasks):
-        found = [(run, run.tasks[key]) for run in runs if key in run.tasks]
-        first, metric = found[0][1], found[0][1].main_metric
-        name = label_metric(first, metric) if metric else "no metric"
-        rows: list[Sequence[Cell]] = []
-        for run, task in found:
-            metric, counts, rows_of_task = task.main_metric, task.counts, count_rows(task)
-            shown = metric if run.status == "complete" else None
-            scored, invalid = rows_of_task["scored"], rows_of_task.get("invalid", 0)
-            rows.append(
-                [
-                    name_answerer(task.manifest),
-                    Span(format_value(shown) if shown else run.status, "strong" if shown else "warn"),
-                    format_interval(shown.interval, as_share=is_share(shown)) if shown else "",
-                    str(metric.n if metric else 0),
-                    format_percent(invalid / scored if scored else 0.0),
-                    str(counts["failed"]),
-                    str(counts["errors"]),
-                ]
-            )
-        header = ("model", "value", "95 % interval", "n", "invalid", "failed", "errors")
-        lines += [BLANK, line("  ", Span(key, "strong"), f": {name}")]
-        lines += lay_out(Table(header, rows, "<>>>>>>", flexible=0), width)
-    return [*lines, BLANK, line(Span("  Where intervals overlap, the order may be chance.", "dim"))]
-
-
 def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line]:
     """Return what to try next, as commands; `more` are commands and their purpose.
 
@@ -560,15 +539,13 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     return _draw_steps((*steps, *more))
 
 
-def draw_next_for_several(runs: Sequence[Run]) -> list[Line]:
-    """Return what to try next with several runs, all of them in each command."""
-    folders = " ".join(shlex.quote(str(run.path)) for run in runs if run.path is not None and run.tasks)
-    if " " not in folders:
-        return []
+def draw_next_for_several(folder: str) -> list[Line]:
+    """Return what to try next with several runs below a folder."""
+    named = shlex.quote(folder)
     return _draw_steps(
         [
-            (f"answerkey compare {folders}", "are the differences real?"),
-            (f"answerkey report {folders}", "all of it as one HTML file"),
+            (f"answerkey compare {named}", "are the differences real?"),
+            (f"answerkey report {named}", "all of it as one HTML file"),
         ]
     )
 
@@ -623,6 +600,66 @@ def write_progress(progress: CallProgress) -> str:
     share = f" ({100 * progress.done // progress.total} %)" if progress.total else ""
     texts = [f"{progress.done} of {progress.total}{share}", *pace, *(text for text, _ in facts)]
     return f"{make_visible(name)}: {', '.join([*texts, *([make_visible(waiting)] if waiting else [])])}"
+
+
+class RunProgress(NamedTuple):
+    """How far one of several runs is: `done` of `total` calls of its solvers.
+
+    `calls` is how the task goes that calls a model now; `state` is said in its place where none is called.
+    """
+
+    name: str
+    done: int
+    total: int
+    calls: CallProgress | None = None
+    state: str = ""
+    is_over: bool = False
+
+
+def draw_runs(runs: Sequence[RunProgress], width: int, *, bar: str = BAR) -> list[Line]:
+    """Return a line for each of several runs, and one for all of them."""
+    rows: list[Sequence[Cell]] = []
+    for run in [*runs, _sum_runs(runs)]:
+        full = _BAR_CELLS * run.done // run.total if run.total else 0
+        share = Span(bar[0] * full + bar[1] * (_BAR_CELLS - full), "good" if run.done else "dim")
+        count = f"{run.done}/{run.total}" if run.total else ""
+        rows.append([Span(shorten(run.name, _LONGEST_NAME), "title"), share, count, ", ".join(_say_run(run))])
+    return lay_out(Table(("",) * 4, rows, "<<><", flexible=3), width, indent="")
+
+
+def write_runs(runs: Sequence[RunProgress]) -> list[Line]:
+    """Return the same for a log."""
+    return [
+        line(make_visible(f"{run.name}: {', '.join([f'{run.done} of {run.total}', *_say_run(run)])}"))
+        for run in [*runs, _sum_runs(runs)]
+    ]
+
+
+def _sum_runs(runs: Sequence[RunProgress]) -> RunProgress:
+    """Return how far all runs are together; the slowest says how long they take."""
+    going = [(run, run.calls.pace) for run in runs if run.calls is not None and run.calls.pace]
+    texts = [f"{sum(pace for _, pace in going):.0f} requests/s"] if going else []
+    left = max(((run.total - run.done) / pace for run, pace in going), default=None)
+    texts += [] if left is None else [f"{format_duration(left)} left"]
+    texts.append(f"{sum(run.is_over for run in runs)} of {len(runs)} runs done")
+    counts = (sum(run.done for run in runs), sum(run.total for run in runs))
+    return RunProgress("total", *counts, state=", ".join(texts))
+
+
+def _say_run(run: RunProgress) -> list[str]:
+    """Return how one of several runs goes, in few words."""
+    calls = run.calls
+    if run.state or calls is None:
+        return [run.state or "waiting"]
+    _, texts, _, waiting = _say_progress(calls)
+    if calls.accuracy is not None:
+        texts.append(f"accuracy {100 * calls.accuracy[0]:.1f} %")
+    texts += [f"{name} {count}" for name in ("failed", "retried") if (count := getattr(calls, name))]
+    if calls.purpose == "solve":
+        texts.append(calls.task)
+    else:
+        texts.append(f"{calls.task} {calls.purpose} {calls.done}/{calls.total}")
+    return [*([waiting] if waiting else []), *texts]
 
 
 def _say_progress(progress: CallProgress) -> tuple[str, list[str], list[tuple[str, Role]], str | None]:

@@ -8,7 +8,7 @@ Run ──► describe_run    what `run --json` and `show --json` print
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -419,6 +419,20 @@ def draw_listing(rows: Sequence[Mapping[str, Any]], width: int) -> list[Line]:
         cells.append([Span(row["path"], "strong"), started, status, model, samples, result])
     header = ("run", "started (UTC)", "status", "model", "n", labels.pop() if len(labels) == 1 else "result")
     return lay_out(Table(header, cells, "<<<<><", flexible=3), width)
+
+
+def find_runs(names: Iterable[str]) -> list[Run]:
+    """Return the runs that are meant, each by its name, or all below a folder."""
+    found: list[Run] = []
+    for name in names:
+        for place in [name] if is_stored(name) else [name, f"{RUNS}/{name}"]:
+            below = list_places(place) if is_stored(name) or Path(place).is_dir() else []
+            if below and not is_run(find_place(place)):
+                found += map(load_run, below)
+                break
+        else:
+            found.append(find_run(name))
+    return found
 
 
 def find_run(name: str) -> Run:

@@ -237,6 +237,18 @@ def _format_kappa(kappa: float, digits: int | None) -> str:
     return f"{kappa:.{4 if digits is None else digits}f}"
 
 
+def say_votes(task: TaskRun) -> str | None:
+    """Return how far the trials of a sample agree; None where nobody knows."""
+    votes: Mapping[str, Any] = (task.totals.get("trials") or {}).get("votes") or {}
+    if (share := votes.get("self_consistency")) is None:
+        return None
+    trials = votes["samples"] * task.totals["trials"]["num_trials"]
+    of = f"{votes['agreeing']} of {trials} trials agree with the majority"
+    silent = f", {votes['no_vote']} without any vote" if votes["no_vote"] else ""
+    tied = f"{votes['tied']} of {format_count(votes['samples'], 'sample')} tied"
+    return f"{format_percent(share)} ({of}; {tied}{silent})"
+
+
 def say_unfit(audit: TaskAudit) -> list[str]:
     """Return the sentence about rules and lenses that say little; nothing where each reads half or more."""
     if not audit.unfit:

@@ -36,9 +36,9 @@ from answerkey.models.cache import (
     prepare_tables,
     write_rows,
 )
-from answerkey.models.calls import Call, Submitted
+from answerkey.models.calls import PRICED_NAMES, Call, Submitted
 from answerkey.runs.store import JOURNAL_NAME, ObjectStore, RunStore, reaching_storage
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 VERSION = 2
 COLUMNS = "key, specification, sample_id, trial, purpose, status, source, completion, checksum"
@@ -77,18 +77,17 @@ FROM places JOIN calls ON calls.place = places.place WHERE hash IN (SELECT value
 """
 _LOCATE = f"SELECT key, status, calls.place {_PLACED}"
 _FIND = f"SELECT key, status, calls.place, completion {_PLACED}"
-_SUM = """
-SELECT specification, purpose, COUNT(*), SUM(json_extract(completion, '$.prompt_tokens')),
-    SUM(json_extract(completion, '$.completion_tokens'))
-FROM calls WHERE source = 'live' GROUP BY specification, purpose ORDER BY specification, purpose
-"""
-_LIST = """
-SELECT purpose, sample_id, status, source, json_extract(completion, '$.attempts'),
-    json_extract(completion, '$.latency'), json_extract(completion, '$.prompt_tokens'),
-    json_extract(completion, '$.completion_tokens'), json_extract(completion, '$.reasoning_tokens'),
-    json_extract(completion, '$.error')
+_SUM = f"""
+SELECT specification, purpose, source, COUNT(*),
+    {", ".join(f"COALESCE(SUM(json_extract(completion, '$.{name}')), 0)" for name in PRICED_NAMES)}
+FROM calls WHERE source IN ('live', 'batch') GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""  # noqa: S608 - constants
+_LISTED = ("attempts", "latency", "error", *USAGE_NAMES)
+_LIST = f"""
+SELECT purpose, sample_id, status, source,
+    {", ".join(f"json_extract(completion, '$.{name}')" for name in _LISTED)}
 FROM calls WHERE specification = ?
-"""
+"""  # noqa: S608 - constants
 #: SQLite keeps the last place that was ever used: how many calls were finished.
 _COUNT_FINISHED = """
 SELECT MAX(COALESCE((SELECT seq FROM {schema}.sqlite_sequence WHERE name = 'calls'), 0),
@@ -136,18 +135,24 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 @dataclass(frozen=True)
 class Usage:
-    """What was asked so far, cache aside, for one task and one purpose (`solve`, `judge:<scorer>`)."""
+    """What was asked so far, cache aside, for one task, purpose (`solve`, `judge:<scorer>`) and source.
+
+    `tokens` are those that have a price, in the order of `PRICED_NAMES`.
+    """
 
     specification: str
     purpose: str
+    source: str
     calls: int
-    prompt_tokens: int
-    completion_tokens: int
+    tokens: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JournalCall:
-    """One call of a task, as far as what it took is concerned; `latency` is in seconds."""
+    """One call of a task, as far as what it took is concerned; `latency` is in seconds.
+
+    `tokens` are in the order of `USAGE_NAMES`.
+    """
 
     purpose: str
     sample_id: str
@@ -155,10 +160,8 @@ class JournalCall:
     source: str
     attempts: int | None
     latency: float | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    reasoning_tokens: int | None
     error: str | None
+    tokens: tuple[int | None, ...]
 
 
 class Journal:
@@ -258,15 +261,13 @@ class Journal:
         """Return what was asked so far, failed calls included; tokens that were not told count as none."""
         with self._lock, self._translated():
             rows = self._connection.execute(_SUM).fetchall()
-        return [
-            Usage(task, purpose, calls, asked or 0, said or 0) for task, purpose, calls, asked, said in rows
-        ]
+        return [Usage(*row[:4], row[4:]) for row in rows]  # type: ignore[call-arg]  # four columns
 
     def list_calls(self, specification: str) -> Iterator[JournalCall]:
         """Yield the calls of a task, in no particular order; one that two tasks share is the first one's."""
         with self._lock, self._translated(), closing(self._connection.cursor()) as cursor:
             for row in cursor.execute(_LIST, (specification,)):
-                yield JournalCall(*row)
+                yield JournalCall(*row[:7], row[7:])  # type: ignore[call-arg]  # seven columns
 
     def list_batches(self, identity: str) -> list[Submitted]:
         """Return the batches of a connection that are not collected yet, the oldest first."""

@@ -199,11 +199,13 @@ _TALLY = {
     "fallback?": {
         "*": dict.fromkeys(("n", "right", "invalid", "asked", "named", "correct", "failed"), "a count")
     },
-    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS},
+    "trials?": {"num_trials": "a count above 0", "counts": _COUNTS, "votes?": {"*": "a number?"}},
     "orders?": {"counts": _COUNTS, "left_in_place?": {"*": "a count"}, "extra?": "a count"},
 }
 _NUMBERS = {"metrics": [_METRIC], "tally": _check_tally}
-_MODEL = _nullable({"name": "text", "simulated?": "true or false"})
+_MODEL = _nullable(
+    {"name": "text", "simulated?": "true or false", "answer_format?": "text", "prefill?": "text"}
+)
 _DATASET = {
     **dict.fromkeys(("key?", "display_name?", "file?", "fingerprint?", "category?"), "text?"),
     **dict.fromkeys(("rows_read?", "rows_filtered?", "samples?"), "a count"),
@@ -548,6 +550,17 @@ def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
     return str(source.get("column") or file or f"{source.get('source', 'recorded')} completions")
 
 
+def list_forced(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return, by their names, what decided how replies look, in words: they change what is measured."""
+    model: Mapping[str, Any] = entry.get("model") or {}
+    said = (
+        {"answer format": "replies are constrained to the sample's choices"}
+        if "answer_format" in model
+        else {}
+    )
+    return said | ({"prefill": repr(model["prefill"])} if "prefill" in model else {})
+
+
 def load_run(path: Run | str | Path | StoredFolder) -> Run:
     """Return the run in a folder; a run that is still being written shows the tasks finished so far.
 
@@ -581,15 +594,30 @@ def is_run(place: RunPlace) -> bool:
 
 
 def list_places(folder: str | RunPlace) -> list[RunPlace]:
-    """Return where the runs right below a folder are; E501 when it is none."""
+    """Return where the runs below a folder are, in order of their names; E501 when it is none.
+
+    They are right below it, or below a folder in it that is no run itself, as those of several models are.
+    """
     below = find_place(folder)
     if isinstance(below, StoredFolder):
         with reaching_storage():
             names = [one.url[len(below.url) + 1 :] for one in list_objects(below.url)]
-        return [below / name.partition("/")[0] for name in names if re.fullmatch(r"[^/]+/run\.json", name)]
-    if not below.is_dir():
+    elif not below.is_dir():
         raise RunError("E501", f"`{below}` is not a folder", hint="name the folder that holds your runs")
-    return [path.parent for path in below.glob("*/run.json")]
+    else:
+        names = [
+            one.relative_to(below).as_posix() for way in ("*", "*/*") for one in below.glob(f"{way}/run.json")
+        ]
+    found = {name.rpartition("/")[0] for name in names if re.fullmatch(r"(?:[^/]+/){1,2}run\.json", name)}
+    runs = [name for name in found if name.rpartition("/")[0] not in found]
+    return [below / name for name in sorted(runs, key=_count_names)]
+
+
+def _count_names(path: str) -> list[tuple[int, str]]:
+    """Return what paths are ordered by: the numbers that their names begin with, then the names."""
+    return [
+        (int(found[0]) if (found := re.match(r"\d{1,6}(?=-)", name)) else 0, name) for name in path.split("/")
+    ]
 
 
 def read_manifest(store: RunStore) -> dict[str, Any]:

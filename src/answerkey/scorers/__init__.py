@@ -36,6 +36,8 @@ _OWN = {
     "string_equals": "answerkey.scorers.string_equals:StringEquals",
     "python": "answerkey.scorers.python_scorer:PythonScorer",
     "model_as_a_judge_scorer": "answerkey.scorers.model_judge:ModelAsAJudge",
+    "model_as_a_judge_classifier": "answerkey.scorers.model_judge:ModelClassifier",
+    "labeler_via_model": "answerkey.scorers.model_judge:ModelLabeler",
     "choice_probabilities": "answerkey.scorers.choice_probabilities:ChoiceProbabilities",
 }
 #: The `template_fields` of these, so that none is loaded to know how a file is read.

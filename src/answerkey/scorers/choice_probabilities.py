@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import ClassVar, Literal, get_args
 import polars as pl
 
 from answerkey.errors import SpecError, listing, suggest
-from answerkey.models.responses import Position, read_logprob, read_positions
+from answerkey.models.responses import ANSWER, Position, read_logprob, read_positions
 from answerkey.reader.characters import compose
 from answerkey.reader.markup import split_thoughts
 from answerkey.scorers.base import RowProblem, Scorer, build_scores
@@ -195,6 +196,7 @@ class ChoiceProbabilities(Scorer):
 #: What may stand before and after a label within its token.
 OPENING = " \t\r\n([{<\"'`*_$#>-«“‘„（【「『：:"  # noqa: RUF001 - the punctuation of many languages
 CLOSING = " \t\r\n)]}>\"'`*_$.,;:!?»”’）】」』。，、：；"  # noqa: RUF001 - same
+_ENVELOPE = re.compile(rf'^\s*\{{\s*"{ANSWER}"\s*:\s*"')
 #: So many tokens before the answer are passed over at most.
 MOST_OPENING = 8
 #: No continuation has so many tokens or bytes.
@@ -235,16 +237,16 @@ def read_likelihoods(
 
 
 def _skip_thoughts(positions: list[Position]) -> list[Position]:
-    """Return the tokens after the thoughts that the text begins with; all where it thinks nothing."""
+    """Return the tokens after the thoughts, and what stands before a choice in JSON that we asked for."""
     text = "".join(one.token for one in positions)
-    found = split_thoughts(text)
-    if found is None or not text.endswith(found[1]):  # what is said is in several pieces
-        return positions
+    said = (split_thoughts(text) or ("", text))[1]
+    said = said if text.endswith(said) else text  # what is said may be in several pieces
+    said = _ENVELOPE.sub("", said)
     ends, place = [], 0
     for one in positions:
         place += len(one.token)
         ends.append(place)
-    return positions[bisect_right(ends, len(text) - len(found[1])) :]
+    return positions[bisect_right(ends, len(text) - len(said)) :]
 
 
 def read_label(token: str) -> str:

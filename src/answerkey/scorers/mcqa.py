@@ -234,7 +234,7 @@ class StringEqualsMcqa(Scorer):
         """Return the scorer with the model of its `fallback`; `key` is the scorer's own, for its calls."""
         if getattr(model, "needs", None) or model.name.startswith("builtin/"):
             message = f"model `{model.name}` answers multiple-choice questions and cannot read completions"
-            raise SpecError("E301", message, hint="name a live model in `fallback`")
+            raise SpecError("E301", message, hint="name a live model without `answer_format` in `fallback`")
         own = {one.name: getattr(self, one.name) for one in fields(StringEqualsMcqa)}
         return McqaWithFallback(**own, model=model, key=key)
 

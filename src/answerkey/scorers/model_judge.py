@@ -1,7 +1,7 @@
-"""The scorer `model_as_a_judge_scorer`: another model says how good the completion is.
+"""The scorers that ask another model about a completion: for a number, for right or wrong, for a label.
 
-Values: `score`, from 0 to 1. Metadata: `reasoning`, `confidence` and `raw_score` as the judge gave them,
-`judge_text` (its whole reply) and `judge_error` (why there is no score), both also when the sample is FAILED.
+Metadata of all: `judge_text` (the judge's whole reply) and `judge_error` (why there is no score), both also
+when the sample is FAILED.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ import json
 import math
 import re
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import polars as pl
 
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.config import Model
+from answerkey.reader.characters import WHITE_SPACE
 from answerkey.reader.explain import shorten
+from answerkey.reader.markup import split_thoughts
 from answerkey.scorers.base import (
     CALL_FAILED,
     RowFault,
@@ -70,6 +73,12 @@ _FORM = """Answer with one JSON object and nothing else:
 {{"reasoning": "<why, in a few sentences>", "score": <a number {scale}>, \
 "confidence": <how sure you are, a number from 0 to 1>}}"""
 
+#: How a judge is asked for a label; what is said of one may be taken away from both of its ends.
+_LABELS = "Answer with one of these labels and nothing else: "
+_ANY_LABEL = "Answer with the label and nothing else."
+_QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\u2039\u203a\u00ab\u00bb"
+_BLANKS_AND_QUOTES = WHITE_SPACE + _QUOTES
+
 Prompt = list[dict[str, object]]
 
 
@@ -80,45 +89,42 @@ Verdict = tuple[float, str | None, float | None]
 
 
 @dataclass(frozen=True)
-class ModelAsAJudge(Scorer):
-    """Asks a model to score each completion; before it can, `bind` gives it the model of `model_key`."""
+class ModelJudge(Scorer):
+    """Asks a model about each completion; before it can, `bind` gives it the model of `model_key`.
+
+    `columns` are the values and metadata that a reply says, by name; a kind of judge says how it asks for
+    them (`schema`, `form`) and how it reads them (`read_reply`).
+    """
 
     model_key: str
     user_prompt: str
     system_prompt: str | None = None
-    score_min: float = 0.0
-    score_max: float = 1.0
-    use_structured_outputs: bool = True
+    use_structured_outputs: bool = False
+    _model: Model | None = field(default=None, kw_only=True)
+    _key: str = field(default="", kw_only=True)
+    _learned: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    type = "model_as_a_judge_scorer"
-    title = "Model Scorer"
+    columns: ClassVar[Mapping[str, pl.DataType]]
     template_fields = ("system_prompt", "user_prompt")
-    value_names = ("score",)
-    metadata_names = ("reasoning", "confidence", "raw_score", "judge_text", "judge_error")
-    main_value = "score"
-    default_metric_name = "Mean Score"
+
+    @property
+    @abstractmethod
+    def schema(self) -> Mapping[str, object]:
+        """The JSON that is asked for where the endpoint can be asked for a shape."""
+
+    @property
+    @abstractmethod
+    def form(self) -> str:
+        """How the judge is to answer: the end of its prompt."""
+
+    @abstractmethod
+    def read_reply(self, text: str) -> dict[str, object]:
+        """Return `columns` as a reply says them; raise UnreadableVerdict."""
 
     @property
     def needs_completion(self) -> bool:
         """Whether a prompt shows the completion; False for a judge of the samples themselves."""
         return any(reads_completion(getattr(self, name)) for name in self.template_fields)
-
-    @property
-    def scale(self) -> Scale:
-        """The scores that the judge may give."""
-        return self.score_min, self.score_max
-
-    @property
-    def scales(self) -> Mapping[str, tuple[float, float]]:
-        """Scores are brought to a scale from 0 to 1."""
-        return {"score": (0.0, 1.0), "confidence": (0.0, 1.0), "raw_score": self.scale}
-
-    def check_fields(self) -> list[tuple[str, SpecError]]:
-        """Return what is wrong with the scale."""
-        if all(map(math.isfinite, self.scale)) and self.score_min < self.score_max:
-            return []
-        message = f"`score_max` is {self.score_max:g}, which is not above `score_min`, {self.score_min:g}"
-        return [("score_max", SpecError("E108", message, hint="give the ends of the judge's scale"))]
 
     def compile_field(self, field: str) -> Template | None:
         """Return the template of one field, which sees the sample and its completion."""
@@ -159,46 +165,20 @@ class ModelAsAJudge(Scorer):
         rows = zip(samples.rows(), completions.rows(), strict=True)
         return next((one for row in rows if (one := _try_prompt(template, *row)) is not None), None)
 
-    def bind(self, model: Model, *, key: str) -> BoundJudge:
+    def bind(self, model: Model, *, key: str) -> Self:
         """Return the scorer with its model; `key` is the scorer's own, under which its calls are kept."""
         needs: frozenset[str] = getattr(model, "needs", frozenset())
         if needs:
             message = f"model `{model.name}` answers multiple-choice questions and cannot judge"
-            raise SpecError("E301", message, hint="name a live model in `model_key`")
-        own = {one.name: getattr(self, one.name) for one in fields(ModelAsAJudge)}
-        return BoundJudge(**own, model=model, key=key)
+            raise SpecError("E301", message, hint="name a live model without `answer_format` in `model_key`")
+        return replace(self, _model=model, _key=key)
 
-    def score(self, samples: Samples, completions: Completions) -> Scores:  # noqa: ARG002 - the signature of scorers
-        """Raise InternalError: without a model there is no judge."""
-        raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
-
-
-def _try_prompt(template: Template, sample: Sample, completion: Completion) -> RowError | None:
-    try:
-        template.render(**build_context(sample, completion))
-    except RowError as problem:
-        return problem
-    return None
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What became of one sample: a verdict, or why there is none; and the judge's own words."""
-
-    status: ScoreStatus
-    reason: str | None = None
-    verdict: Verdict | None = None
-    text: str | None = None
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class BoundJudge(ModelAsAJudge):
-    """A judge with its model, ready to score."""
-
-    model: Model = field(kw_only=True)
-    key: str = ModelAsAJudge.type
-    _learned: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    @property
+    def model(self) -> Model:
+        """The model that it was bound to."""
+        if self._model is None:
+            raise InternalError("E901", f"the judge `{self.model_key}` was not bound to a model")
+        return self._model
 
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts; a reply that cannot be read is asked for once more, then the row is FAILED."""
@@ -221,29 +201,28 @@ class BoundJudge(ModelAsAJudge):
                 judged[position] = Judged(ScoreStatus.FAILED, "TEMPLATE_FAILED", error=problem.message)
             else:
                 asked = prompts[position][-1]
-                asked["content"] = f"{str(asked['content']).rstrip()}\n\n{write_form(self.scale)}"
+                asked["content"] = f"{str(asked['content']).rstrip()}\n\n{self.form}"
         trials, ids = completions.frame["trial"].to_list(), samples.ids.to_list()
         judged |= self._judge(prompts, ids, trials)
         repairs = {
-            position: build_repair(prompts[position], one.text, str(one.error), self.scale)
+            position: build_repair(prompts[position], one.text, str(one.error), self.form)
             for position, one in judged.items()
             if one.reason == JUDGE_UNREADABLE
         }
         for position, second in self._judge(repairs, ids, trials).items():
             judged[position] = replace(second, text=second.text or judged[position].text)
         found = [judged[position] for position in range(len(samples))]
-        verdicts = [one.verdict or (None, None, None) for one in found]
-        low, high = self.scale
-        scores = [None if raw is None else (raw - low) / (high - low) for raw, _, _ in verdicts]
+        said = {
+            name: pl.Series([one.said.get(name) for one in found], dtype=dtype)
+            for name, dtype in self.columns.items()
+            if name in {*(self.value_names or ()), *(self.metadata_names or ())}
+        }
+        values = {name: said.pop(name) for name in self.value_names or ()}
         return build_scores(
             pl.Series([one.status.value for one in found], dtype=pl.String),
             pl.Series([one.reason for one in found], dtype=pl.String),
-            {"score": pl.Series(scores, dtype=pl.Float64)},
-            metadata={
-                "reasoning": pl.Series([one[1] for one in verdicts], dtype=pl.String),
-                "confidence": pl.Series([one[2] for one in verdicts], dtype=pl.Float64),
-                "raw_score": pl.Series([one[0] for one in verdicts], dtype=pl.Float64),
-            },
+            values,
+            metadata=said,
             kept={
                 "judge_text": pl.Series([one.text for one in found], dtype=pl.String),
                 "judge_error": pl.Series([one.error for one in found], dtype=pl.String),
@@ -282,7 +261,7 @@ class BoundJudge(ModelAsAJudge):
         return first + self._answer(shaped, questions[1:], trial)
 
     def _answer(self, model: Model, questions: Sequence[Question], trial: int) -> list[Completion]:
-        return [*call_model(model, questions, trial=trial, purpose=f"judge:{self.key}")]
+        return [*call_model(model, questions, trial=trial, purpose=f"judge:{self._key}")]
 
     @cached_property
     def _shaped(self) -> LiveModel | None:
@@ -291,7 +270,7 @@ class BoundJudge(ModelAsAJudge):
 
         if not self.use_structured_outputs or not isinstance(self.model, LiveModel):
             return None
-        connection = self.model.connection.ask_for(SCHEMA)
+        connection = self.model.connection.ask_for(self.schema)
         return None if connection is self.model.connection else replace(self.model, connection=connection)
 
     def _read(self, said: Completion) -> Judged:
@@ -300,12 +279,166 @@ class BoundJudge(ModelAsAJudge):
         if said.text is None:
             why = "the judge refused" if said.status is CompletionStatus.REFUSED else "the reply has no text"
             return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, error=why)
+        # A live model's thoughts are apart already, unless `thinking: keep` is set.
+        _, text = split_thoughts(said.text) or ("", said.text)
         try:
-            verdict = read_verdict(said.text, self.scale)
+            found = self.read_reply(text)
         except UnreadableVerdict as problem:
             cut = " (the reply was cut off by the token limit)" if said.finish_reason == "length" else ""
             return Judged(ScoreStatus.FAILED, JUDGE_UNREADABLE, text=said.text, error=f"{problem}{cut}")
-        return Judged(ScoreStatus.SCORED, verdict=verdict, text=said.text)
+        return Judged(ScoreStatus.SCORED, said=found, text=said.text)
+
+
+@dataclass(frozen=True)
+class ModelAsAJudge(ModelJudge):
+    """Asks for a number: value `score`, from 0 to 1; `raw_score` is what the judge said."""
+
+    use_structured_outputs: bool = True
+    score_min: float = 0.0
+    score_max: float = 1.0
+
+    type = "model_as_a_judge_scorer"
+    title = "Model Scorer"
+    columns: ClassVar[Mapping[str, pl.DataType]] = {
+        "score": pl.Float64(),
+        "reasoning": pl.String(),
+        "confidence": pl.Float64(),
+        "raw_score": pl.Float64(),
+    }
+    value_names = ("score",)
+    metadata_names = ("reasoning", "confidence", "raw_score", "judge_text", "judge_error")
+    main_value = "score"
+    default_metric_name = "Mean Score"
+    schema = SCHEMA
+
+    @property
+    def form(self) -> str:
+        """JSON with the score, and the scale."""
+        return _FORM.format(scale=_name_scale(self.scale))
+
+    def read_reply(self, text: str) -> dict[str, object]:
+        """Return the score, brought to a scale from 0 to 1, and what else the judge said."""
+        raw, reasoning, confidence = read_verdict(text, self.scale)
+        score = (raw - self.score_min) / (self.score_max - self.score_min)
+        return {"score": score, "reasoning": reasoning, "confidence": confidence, "raw_score": raw}
+
+    @property
+    def scale(self) -> Scale:
+        """The scores that the judge may give."""
+        return self.score_min, self.score_max
+
+    @property
+    def scales(self) -> Mapping[str, tuple[float, float]]:
+        """Scores are brought to a scale from 0 to 1."""
+        return {"score": (0.0, 1.0), "confidence": (0.0, 1.0), "raw_score": self.scale}
+
+    def check_fields(self) -> list[tuple[str, SpecError]]:
+        """Return what is wrong with the scale."""
+        if all(map(math.isfinite, self.scale)) and self.score_min < self.score_max:
+            return []
+        message = f"`score_max` is {self.score_max:g}, which is not above `score_min`, {self.score_min:g}"
+        return [("score_max", SpecError("E108", message, hint="give the ends of the judge's scale"))]
+
+
+@dataclass(frozen=True)
+class _LabelJudge(ModelJudge):
+    """Asks for one of the labels of `label_fields`; for any where these are empty."""
+
+    label_fields: ClassVar[tuple[str, ...]]
+    columns: ClassVar[Mapping[str, pl.DataType]] = {"is_correct": pl.Float64(), "label": pl.String()}
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that there are."""
+        return [label for name in self.label_fields for label in getattr(self, name)]
+
+    @property
+    def schema(self) -> Mapping[str, object]:
+        """One label of those that there are."""
+        label = {"type": "string"} | ({"enum": self.labels} if self.labels else {})
+        return dict(SCHEMA) | {"properties": {"label": label}, "required": ["label"]}
+
+    @property
+    def form(self) -> str:
+        """The labels that there are."""
+        listed = ", ".join(json.dumps(one, ensure_ascii=False) for one in self.labels)
+        return f"{_LABELS}{listed}" if listed else _ANY_LABEL
+
+    def check_fields(self) -> list[tuple[str, SpecError]]:
+        """Return labels that are given twice, and what tells right from wrong and has none."""
+        names = [name for name in self.label_fields for _ in getattr(self, name)]
+        missing = {*self.label_fields} - {*names} if self.main_value else ()
+        wrong = {name: f"`{name}` is empty" for name in missing}
+        for place, label in enumerate(self.labels):
+            if label in self.labels[:place]:
+                wrong[names[place]] = f"the label {label!r} is given twice"
+        hint = "list what the judge may answer, each label once: `[correct]`, `[incorrect]`"
+        return [(name, SpecError("E108", message, hint=hint)) for name, message in wrong.items()]
+
+    def read_reply(self, text: str) -> dict[str, object]:
+        """Return the label, and whether it is one for right; JSON that was asked for is taken off."""
+        if self.use_structured_outputs:
+            with suppress(ValueError, RecursionError):
+                match json.loads(text):
+                    case {"label": str(text)}:
+                        pass
+        label = read_label(text, self.labels)
+        return {"label": label, "is_correct": float(label in getattr(self, "correct_labels", ()))}
+
+
+@dataclass(frozen=True)
+class ModelClassifier(_LabelJudge):
+    """Asks for a label of one of two kinds: value `is_correct`; `label` is the metadata."""
+
+    system_prompt: str | None = "You judge the output of another model."
+    correct_labels: tuple[str, ...] = field(kw_only=True)
+    incorrect_labels: tuple[str, ...] = field(kw_only=True)
+
+    type = "model_as_a_judge_classifier"
+    title = "Model Classifier"
+    label_fields = ("correct_labels", "incorrect_labels")
+    value_names = ("is_correct",)
+    metadata_names = ("label", "judge_text", "judge_error")
+    text_names = metadata_names
+    main_value = "is_correct"
+    default_metric_name = "Accuracy"
+
+
+@dataclass(frozen=True)
+class ModelLabeler(_LabelJudge):
+    """Asks for a label, which is the value."""
+
+    system_prompt: str | None = "You label the output of another model."
+    valid_labels: tuple[str, ...] = field(default=(), kw_only=True)
+
+    type = "labeler_via_model"
+    title = "Model Labeler"
+    label_fields = ("valid_labels",)
+    value_names = ("label",)
+    metadata_names = ("judge_text", "judge_error")
+    text_names = ("label", "judge_text", "judge_error")
+    main_value = None
+    default_metric_name = None
+    default_metrics = ({"type": "frequency", "field": "label"},)
+
+
+def _try_prompt(template: Template, sample: Sample, completion: Completion) -> RowError | None:
+    try:
+        template.render(**build_context(sample, completion))
+    except RowError as problem:
+        return problem
+    return None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of one sample: what the judge said, or why that is nothing; and its own words."""
+
+    status: ScoreStatus
+    reason: str | None = None
+    said: Mapping[str, object] = field(default_factory=dict)
+    text: str | None = None
+    error: str | None = None
 
 
 # What a judge is asked: the user's prompts on a sample and its completion, and the form of the answer.
@@ -345,18 +478,13 @@ def build_context(sample: Sample, completion: Completion) -> dict[str, object]:
     }
 
 
-def write_form(scale: Scale) -> str:
-    """Return how a judge is to answer."""
-    return _FORM.format(scale=_name_scale(scale))
-
-
 def _name_scale(scale: Scale) -> str:
     return "from {:.15g} to {:.15g}".format(*scale)
 
 
-def build_repair(prompt: Prompt, said: str | None, why: str, scale: Scale) -> Prompt:
+def build_repair(prompt: Prompt, said: str | None, why: str, form: str) -> Prompt:
     """Return the messages that ask once more, with what was said and what is wrong with it."""
-    again = f"Your reply could not be used: {why}. {write_form(scale)}"
+    again = f"Your reply could not be used: {why}. {form}"
     if said and said.strip():
         return [*prompt, {"role": "assistant", "content": said}, {"role": "user", "content": again}]
     # Some endpoints refuse an empty message, so an empty reply is not repeated to the judge.
@@ -366,7 +494,6 @@ def build_repair(prompt: Prompt, said: str | None, why: str, scale: Scale) -> Pr
 
 # Reading what a judge says: the one score it names, or why there is none; never a guess.
 
-_THOUGHTS = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 #: A judge that goes on for longer than this is not read to the end in every way.
 _LONGEST_LITERAL, _MOST_OBJECTS = 20_000, 1_000
@@ -383,7 +510,7 @@ def read_verdict(text: str, scale: Scale) -> Verdict:
     do. A text that is nothing but a number is a score too. Several objects must agree on the score. A score
     outside the scale is not moved into it.
     """
-    text = _THOUGHTS.sub("", text).strip()
+    text = text.strip()
     if not text:
         raise UnreadableVerdict("the reply is empty")
     objects: list[_Object] = []
@@ -425,6 +552,21 @@ def read_verdict(text: str, scale: Scale) -> Verdict:
         listed = ", ".join(f"{score:.15g}" for score in several)
         raise UnreadableVerdict(f"the reply names several scores: {listed}")
     return max(found, key=lambda one: (one[1] is not None, one[2] is not None))
+
+
+def read_label(text: str, labels: Sequence[str]) -> str:
+    """Return the label that a judge's text is; raise UnreadableVerdict. Without labels, any text is one.
+
+    White space, quotes and a final full stop are taken away, unless they belong to a label. Case matters.
+    """
+    said = text.strip()
+    bare = said.strip(_BLANKS_AND_QUOTES)
+    shortest = bare.removesuffix(".").rstrip(_BLANKS_AND_QUOTES)
+    found = next((one for one in (said, bare, shortest) if one in labels), None if labels else shortest)
+    if not found:
+        why = f"none of the labels: {shorten(said)}" if shortest else "empty"
+        raise UnreadableVerdict(f"the reply is {why}")
+    return found
 
 
 class _Object(list[tuple[str, object]]):

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, cast, get_args
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
 from answerkey.models.builtin import Draws
 from answerkey.models.config import Model
+from answerkey.models.images import find_folders, resolve_images
 from answerkey.models.responses import measure_continuation, read_text
 from answerkey.solvers.solver import (
     ID_COLUMN,
@@ -35,17 +36,63 @@ Role = Literal["system", "developer", "user", "assistant"]
 ROLES: tuple[str, ...] = get_args(Role)
 
 
+#: Whether a part of a message is an image, and its template.
+Part = tuple[bool, Template]
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A part of a message that is text; `text` is a template."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True)
+class ImagePart:
+    """A part of a message that is an image, or several; `image` is a template. A null is left out."""
+
+    image: str
+    type: Literal["image"] = "image"
+
+
 @dataclass(frozen=True)
 class InputMessage:
-    """One message; `content` is a template over `sample` (and `examples`, when the solver has any).
+    """One message; `content` is a template over `sample` (and `examples`, when the solver has any), or parts.
 
     With `for_each: examples` it is repeated for each example, as `example`; neighbours that have it are
     repeated together.
     """
 
     role: Role
-    content: str
+    content: str | tuple[TextPart | ImagePart, ...]
     for_each: Literal["examples"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.content == ():
+            raise SpecError("E108", "`content` is empty", hint="write a text, or at least one part")
+
+    def list_sources(self) -> list[tuple[str, str]]:
+        """Return the templates with the way to each below the message."""
+        if isinstance(self.content, str):
+            return [("content", self.content)]
+        return [(f"content.{at}.{one.type}", getattr(one, one.type)) for at, one in enumerate(self.content)]
+
+    def fill(self, own: Sequence[Part], columns: Sequence[Sequence[object]]) -> Sequence[object]:
+        """Return the content of each row with the values of its templates, or the first error among these."""
+        if isinstance(self.content, str):
+            return columns[0]
+        starts: list[dict[str, object]] = [
+            {"type": "image", "column": min(one.columns or (), default=None)}
+            if is_image
+            else {"type": "text"}
+            for is_image, one in own
+        ]
+        return [
+            next((value for value in row if isinstance(value, RowError)), None)
+            or [{**start, str(start["type"]): value} for start, value in zip(starts, row, strict=True)]
+            for row in zip(*columns, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -62,32 +109,47 @@ class ChatInput:
     def list_sources(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """Return the text of each template by its field, and the names that it sees beside the solver's."""
         return {
-            f"input_messages.{position}.content": (one.content, ("example",) if one.for_each else ())
+            f"input_messages.{position}.{way}": (source, ("example",) if one.for_each else ())
             for position, one in enumerate(self.input_messages)
+            for way, source in one.list_sources()
         }
+
+    @cached_property
+    def _images(self) -> list[tuple[InputMessage, list[bool]]]:
+        """The messages, and for each of their templates whether it is an image."""
+        messages = self.input_messages
+        return [(one, [way.endswith(".image") for way, _ in one.list_sources()]) for one in messages]
+
+    def _group(self, templates: Sequence[Template]) -> list[tuple[InputMessage, list[Part]]]:
+        rest = iter(templates)
+        return [(one, [(is_image, next(rest)) for is_image in images]) for one, images in self._images]
 
     def build(self, templates: Sequence[Template], sample: Row, examples: Sequence[Row]) -> Prompt:
         """Return the messages for one sample with its examples. Raise RowError."""
         prompt: Prompt = []
-        pairs = zip(self.input_messages, templates, strict=True)
-        for for_each, group in groupby(pairs, key=lambda pair: pair[0].for_each):
+        for for_each, group in groupby(self._group(templates), key=lambda pair: pair[0].for_each):
             members = list(group)
             for names in [{"example": one} for one in examples] if for_each else [{}]:
-                prompt += [
-                    {"role": one.role, "content": template.render(sample=sample, examples=examples, **names)}
-                    for one, template in members
-                ]
+                given = {"sample": sample, "examples": examples, **names}
+                for one, own in members:
+                    values = [
+                        [each.evaluate(**given) if image else each.render(**given)] for image, each in own
+                    ]
+                    prompt.append({"role": one.role, "content": one.fill(own, values)[0]})
         return prompt
 
     def build_all(self, templates: Sequence[Template], samples: Samples) -> list[Prompt | RowError]:
         """Return the messages for every sample, or why there are none, where no examples are shown."""
-        pairs = zip(self.input_messages, templates, strict=True)
-        written = [(one.role, template.texts(samples)) for one, template in pairs if one.for_each is None]
-        roles = [role for role, _ in written]
-        contents = zip(*(texts for _, texts in written), strict=True) if written else repeat((), len(samples))
+        members = [pair for pair in self._group(templates) if pair[0].for_each is None]
+        roles = [one.role for one, _ in members]
+        columns = [
+            one.fill(own, [each.values(samples) if image else each.texts(samples) for image, each in own])
+            for one, own in members
+        ]
+        contents = zip(*columns, strict=True) if columns else repeat((), len(samples))
         return [
-            next((text for text in one if isinstance(text, RowError)), None)
-            or [{"role": role, "content": text} for role, text in zip(roles, one, strict=True)]
+            next((content for content in one if isinstance(content, RowError)), None)
+            or [{"role": role, "content": content} for role, content in zip(roles, one, strict=True)]
             for one in contents
         ]
 
@@ -267,7 +329,7 @@ class SingleTurnSolver:
         raise_all([error for _, error in errors])
         templates = list(compiled.values())
         if self.examples is None:
-            return self.input_builder.build_all(templates, samples)
+            return _resolve_all(self.input_builder.build_all(templates, samples), samples, None)
         if examples is None:
             raise InternalError(
                 "E901", f"the examples of dataset `{self.examples.dataset}` were not handed in"
@@ -278,7 +340,8 @@ class SingleTurnSolver:
         names = [name for name in samples.columns if name in read] if read <= every else None
         build = partial(_attempt, self.input_builder.build, templates)
         pairs = zip(samples.rows(names), pick_examples(self.examples, samples, examples), strict=True)
-        return [few if isinstance(few, RowError) else build(row, few) for row, few in pairs]
+        built = [few if isinstance(few, RowError) else build(row, few) for row, few in pairs]
+        return _resolve_all(built, samples, examples.file)
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows whose prompt cannot be built; templates that do not compile are told elsewhere."""
@@ -317,6 +380,18 @@ class SingleTurnSolver:
         return call_model(model, samples, cast("list[Prompt]", built), known, trials=trials)
 
 
+def _resolve_all(
+    prompts: list[Prompt | RowError], samples: Samples, examples: str | None
+) -> list[Prompt | RowError]:
+    """Return prompts with their images, or why a row has none; `examples` is the file of the examples."""
+    find = cache(find_folders)
+    for position, prompt in enumerate(prompts):
+        if isinstance(prompt, list) and any(isinstance(one["content"], list) for one in prompt):
+            folders = find(samples.place(position).file, examples)
+            prompts[position] = _attempt(resolve_images, prompt, folders)
+    return prompts
+
+
 # `choice_ranking_solver`: how likely a base model finds each choice as the continuation of the prompt.
 # Nothing is generated: each choice is one call, whose text is echoed with its log-probabilities.
 
@@ -335,6 +410,10 @@ class ChoiceRankingSolver:
 
     type: ClassVar[str] = "choice_ranking_solver"
     needs_model: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if any(way.endswith(".image") for way in self.input_builder.list_sources()):
+            raise SpecError("E108", f"`{self.type}` sends text alone, and a message has an image")
 
     @cached_property
     def _prompts(self) -> SingleTurnSolver:

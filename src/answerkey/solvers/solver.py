@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 from answerkey.errors import DataError, SpecError, distinct, listing, raise_all, suggest
 from answerkey.models.config import OPTIONS_HINT, Model, missing_parts
+from answerkey.models.images import write_content
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
 from answerkey.types import Completion, Completions, Known, Question, Samples
@@ -153,7 +154,7 @@ def call_model(
 ) -> Completions:
     """Return the model's completion for each prompt and trial, with the prompt in it.
 
-    Choices, options and truth are for the built-in models.
+    Options and truth are for the built-in models, choices for those whose replies are constrained, too.
     """
     require_known(model, samples, known)
     size = len(samples)
@@ -164,7 +165,8 @@ def call_model(
     asked: list[Question] = []
     for row, (sample_id, prompt, text) in enumerate(zip(samples.ids.to_list(), prompts, texts, strict=True)):
         if not isinstance(text, str):  # the last message of the user
-            text = next((str(one["content"]) for one in reversed(prompt) if one["role"] == "user"), "")  # noqa: PLW2901
+            last = next((one["content"] for one in reversed(prompt) if one["role"] == "user"), "")
+            text = write_content(last) or str(last)  # noqa: PLW2901
         question = Question(sample_id, prompt, choices[row], options[row], truths[row], text)
         asked += [question if not trial else replace(question, trial=trial) for trial in trials]
     answers = zip(model.answer(asked), asked, strict=True)
@@ -174,14 +176,19 @@ def call_model(
 
 
 def require_known(model: Model, samples: Samples, known: Known | None) -> None:
-    """Raise SpecError E301 when a built-in model needs what neither the scorers nor the dataset tell."""
+    """Raise SpecError E301 when a model needs what neither the scorers nor the dataset tell."""
     missing = missing_parts(model, known)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
+        other = (
+            "use `builtin/constant?choice=A`"
+            if model.name.startswith("builtin/")
+            else "leave `answer_format` out"
+        )
         raise SpecError(
             "E301",
             f"model `{model.name}` answers from the {words} of a scorer, and no scorer of the task has them",
-            hint="add a scorer `string_equals_mcqa`, or use `builtin/constant?choice=A`",
+            hint=f"add a scorer `string_equals_mcqa`, or {other}",
         )
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     if OPTIONS_COLUMN in needs and len(samples) and not any(read_options(samples, known)):

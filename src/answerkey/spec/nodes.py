@@ -308,7 +308,7 @@ def kind_of(path: Path) -> Kind:
     if last in _CODE_FIELDS:
         return "code"
     if "solver" in above:
-        return "template" if last in _PROMPT_FIELDS else "plain"
+        return "template" if _PROMPT_FIELDS & {last} or "content" in above else "plain"
     if above & {"filter", "filters"} or ("source", "derive") in pairs:
         is_template = last == "expression" or "derive" in above
     elif "scorers" in above:

@@ -115,7 +115,8 @@ class Plan:
     """All specifications of a run; `project` is the folder of the file given by the caller.
 
     `policies` are plain values, as `run.json` keeps them; `rule_places` say where each rule's definition
-    stands, by the keys of its policy and its own.
+    stands, by the keys of its policy and its own. `matrix` has the specifications of each model, by its name;
+    `specifications` are those of the first one then.
     """
 
     key: str
@@ -127,6 +128,12 @@ class Plan:
     cache_policy: str | None = None
     policies: tuple[Mapping[str, Any], ...] = ()
     rule_places: Mapping[tuple[str, str], Place] = field(default_factory=dict)
+    matrix: Mapping[str, tuple[Specification, ...]] = field(default_factory=dict)
+
+    def split(self) -> list[Plan]:
+        """Return a plan for each model of the matrix; without one, this."""
+        every = self.matrix.values() or [self.specifications]
+        return [replace(self, specifications=one, matrix={}) for one in every]
 
     def find_baseline_errors(self, evaluation: str | None = None) -> list[AnswerkeyError]:
         """Return what is wrong with the runs that rules compare with; they are read here."""
@@ -155,6 +162,11 @@ class PlannedTask:
     def alone(cls, key: str, node: Node, given: Mapping[str, Given], **more: Any) -> PlannedTask:  # noqa: ANN401
         """Return a task that no evaluation asks for."""
         return cls(SpecificationFields.model_construct(task_key=key), node, given, node, **more)
+
+    def asking(self, model: Node) -> PlannedTask:
+        """Return the task as it is asked of a model of a matrix."""
+        fields = self.fields.model_copy(update={"model_key": str(model.value)})
+        return replace(self, fields=fields, entry=self.entry.having("model_key", model))
 
     @property
     def key(self) -> str | None:
@@ -362,6 +374,9 @@ class Definitions(Project):
             open_model(model)
         elif (mistake := check_snippet(model.config.snippet)) is not None:
             raise mistake
+        elif forced := model.generation.forced():
+            message = f"model `{model.name}` is Python code, which is not given {listing(forced)}"
+            raise SpecError("E108", message, where=choice.place, hint="leave it out of `generation`")
         return model
 
     def find_model(self, choice: ModelChoice, *, is_called: bool) -> str | ModelConfig | None:
@@ -669,8 +684,9 @@ def _plan_run(known: Definitions, node: Node) -> Plan | None:
         **read_given(node.get("config"), problems, name="config"),
         **given_by_caller(known.overrides.config),
     }
+    models: Sequence[Node] = ()
     if not evaluation.is_null:
-        planned, fields, config = _read_evaluation(evaluation, given, base, known)
+        planned, fields, config, models = _read_evaluation(evaluation, given, base, known)
     else:
         planned = [
             PlannedTask.alone(key, task, _pick_declared(given, task), selection=base)
@@ -686,7 +702,8 @@ def _plan_run(known: Definitions, node: Node) -> Plan | None:
     planned = [
         replace(one, node=override_trials(one.node, common, one.entry.get("trials"))) for one in planned
     ]
-    built = _specify(planned, known)
+    matrix = {str(one.value): _specify([each.asking(one) for each in planned], known) for one in models}
+    built = next(iter(matrix.values())) if matrix else _specify(planned, known)
     specifications = [one for one in built if one is not None]
     key = fields.key if fields else Path(node.place.file or "run.yaml").resolve().parent.name or "run"
     sound = specifications if None not in built else []
@@ -699,6 +716,7 @@ def _plan_run(known: Definitions, node: Node) -> Plan | None:
         description=fields.description if fields else None,
         cache_policy=base.get("cache_policy", fields.cache_policy if fields else None),
         **_plan_policies(known, key, sound, node.field("policies"), config),
+        matrix={name: tuple(filter(None, each)) for name, each in matrix.items()},
     )
 
 
@@ -720,8 +738,8 @@ def _plan_policies(
 
 def _read_evaluation(
     node: Node, stated: Mapping[str, Given], base: Mapping[str, object], known: Definitions
-) -> tuple[list[PlannedTask], shapes.EvaluationFields | None, Config]:
-    """Return the tasks that an evaluation asks for, its own fields, and its own config.
+) -> tuple[list[PlannedTask], shapes.EvaluationFields | None, Config, Sequence[Node]]:
+    """Return the tasks that an evaluation asks for, its own fields, its own config, and a matrix's models.
 
     Of the config values that are stated, those that it does not declare are for its tasks.
     """
@@ -729,12 +747,15 @@ def _read_evaluation(
     node = with_key(carry_over(node, "evaluation", problems))
     if not node.is_map:
         validate_node(shapes.EvaluationFields, node, problems, name="`evaluation`")
-        return [], None, Config()
+        return [], None, Config(), ()
     declared = _pick_declared(stated, node)
     for_tasks = {name: one for name, one in stated.items() if name not in declared}
     config = known.resolve(node, declared)
     known.check_named(config)
     filled = config.fill(node.without("config_spec"), problems)
+    models: Sequence[Node] = ()
+    if not filled.field("matrix").is_null:
+        filled, models = _read_matrix(filled, known)
     fields = validate_node(shapes.EvaluationFields, filled, problems, name="`evaluation`")
     earlier = {} if fields is None else fields.model_dump(include=set(_SELECTION), exclude_none=True)
     planned = [
@@ -743,7 +764,33 @@ def _read_evaluation(
         if (one := _read_specification(entry, {**earlier, **base}, for_tasks, known))
     ]
     _refuse_unknown_config(for_tasks, config, planned, known)
-    return planned, fields, config
+    return planned, fields, config, models if fields and fields.matrix else ()
+
+
+def _read_matrix(evaluation: Node, known: Definitions) -> tuple[Node, Sequence[Node]]:
+    """Return an evaluation with the tasks of its matrix as task specifications, and the models to call.
+
+    A model of the caller's, or recorded completions, stand in for those models.
+    """
+    problems, matrix = known.problems, evaluation.field("matrix")
+    if "task_specifications" in evaluation.entries:
+        message = "`matrix` and `task_specifications` exclude each other"
+        problems.add("E108", message, evaluation.key_place("matrix"), "name the tasks in one of them")
+    tasks = matrix.field("tasks")
+    entries = [one if one.is_map else Node({"task_key": one}, one.place) for one in tasks.items]
+    for entry in entries:
+        for name in entry.entries.keys() & {"model_key", "completions"}:
+            message = f"`{name}` cannot stand in a `matrix`: every task is asked of all its `models`"
+            hint = "leave it out, or use `task_specifications`"
+            problems.add("E108", message, entry.key_place(name), hint)
+    models: dict[str, Node] = {}
+    for one in matrix.field("models").items:
+        if models.setdefault(str(one.value), one) is not one:
+            problems.add("E114", f"model `{one.value}` is named twice", one.place, "name it once")
+    overrides, listed = known.overrides, Node(tuple(entries), tasks.place)
+    is_replaced = overrides.model is not None or overrides.brings_completions
+    called = [one for one in models.values() if one.is_scalar and not (one.is_broken or is_replaced)]
+    return evaluation.having("task_specifications", listed), called
 
 
 def _read_specification(

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
-from answerkey.models.config import Effort, Thinking
+from answerkey.models.config import AnswerFormat, Effort, Thinking
 from answerkey.models.names import ApiName
 from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
 from answerkey.spec.validation import Fields, Key, Number, SecretText, Text, Whole
@@ -173,6 +173,9 @@ class Generation(Fields):
     reasoning_effort: Effort | None = None
     reasoning_budget: Annotated[Whole, Field(ge=0)] | None = None
     thinking: Thinking | None = None
+    answer_format: AnswerFormat | None = None
+    prefill: Annotated[Text, Field(min_length=1)] | None = None
+    prompt_caching: bool | None = None
     extra_body: dict[str, Any] | None = None
 
 
@@ -311,11 +314,26 @@ class SpecificationFields(SelectionFields):
     repeatability: RepeatabilityFields | None = None
 
 
+class MatrixFields(Fields):
+    """Every model on every task, one run for each model; a task is its key, or a task specification."""
+
+    models: Annotated[list[ModelReference], Field(min_length=1)]
+    tasks: Annotated[list[Key | Annotated[Any, part("specification")]], Field(min_length=1)]
+
+
+def _require_tasks(schema: dict[str, Any]) -> None:
+    schema["required"] = []
+    schema["oneOf"] = [{"required": ["task_specifications"]}, {"required": ["matrix"]}]
+
+
 class EvaluationFields(NamedByFile):
     """What a run evaluates."""
 
+    model_config = ConfigDict(json_schema_extra=_require_tasks)
+
     config_spec: list[Annotated[Any, part("parameter")]] | None = None
     task_specifications: list[Annotated[Any, part("specification")]]
+    matrix: MatrixFields | None = None
     mode: Literal["debug", "full"] | None = Field(default=None, json_schema_extra=OLD)
     num_samples: Count | None = Field(default=None, json_schema_extra=OLD)
     subsampling: Subsampling | None = Field(default=None, json_schema_extra=OLD)

@@ -392,7 +392,7 @@ def build_trials(node: Node, problems: Problems) -> Trials | None:
             wrong = (f"the aggregator `{name}` has no `k`", "leave `k` out")
         elif name in metrics.WITH_K and k is None:
             wrong = (f"the aggregator `{name}` needs `k`", f"write `{{function: {name}, k: 1}}`")
-        elif name in metrics.UNBIASED and k is not None and k > fields.num_trials:
+        elif name in metrics.trials.DRAWING and k is not None and k > fields.num_trials:
             message = f"`{name}` with `k` {k} needs {k} trials, and there are {fields.num_trials}"
             wrong = (message, f"give at least {k} trials, or a smaller `k`")
         if wrong is not None:
@@ -416,13 +416,20 @@ def _check_score_names(trials: Trials, steps: Sequence[ScoringStep], node: Node,
         return
     names = list(dict.fromkeys(name for one in scorers for name in one.value_names or ()))
     metadata = {name for one in scorers for name in one.metadata_names or ()}
-    for name in (one.score_name for one in trials.score_aggregators if one.score_name not in names):
+    voting = [one for one in scorers if {*metrics.trials.VOTES} & {*(one.metadata_names or ())}]
+    voted = {name for one in voting for name in one.value_names or ()}
+    for name, aggregator in ((one.score_name, one.aggregator) for one in trials.score_aggregators):
+        message = f"`score_name` `{name}` is not a value of a scorer of the task"
         hint = suggest(name, names) or f"values: {listing(names)}"
-        if name in metadata:
+        if name in metadata and name not in names:
             hint = f"metadata has no aggregate: its metrics count the trials; {hint}"
+        elif name in names:
+            if name in voted or aggregator.function != "maj@k":
+                continue
+            message = f"`maj@k` of `{name}`: its scorer does not say which answer a trial gives"
+            hint = "a majority vote needs letters or texts: `string_equals_mcqa`, `string_equals`"
         written = walk_scalars(node.at("score_aggregators"))
         places = (one.place for path, one in written if path[-1:] == ("score_name",) and one.value == name)
-        message = f"`score_name` `{name}` is not a value of a scorer of the task"
         problems.add("E115", message, next(places, node.place), hint)
 
 
@@ -536,11 +543,11 @@ def _build_metrics(  # noqa: PLR0913 - all that a scorer's metrics depend on
 
 def _list_default_metrics(scorer: Scorer | None, trials: Trials | None) -> Sequence[Mapping[str, object]]:
     """Return the mean of the main value, or of each of its aggregates, which then say what they are."""
-    if scorer is None or scorer.main_value is None:
-        return []
     own: Sequence[Mapping[str, object]] | None = getattr(scorer, "default_metrics", None)
     if own is not None:
         return own
+    if scorer is None or scorer.main_value is None:
+        return []
     value, name = scorer.main_value, scorer.default_metric_name
     if trials is None:
         return [{"type": "mean", "field": value, "name": name}]

@@ -263,8 +263,8 @@ def _report_mistakes(
     model: type[M], node: Node, error: ValidationError, problems: Problems, name: str
 ) -> M | None:
     """Report what is wrong with a node, and return the values without it, or None when they need it."""
-    details = _merge_alternatives(error.errors(include_url=False))
-    for detail in sorted(details, key=lambda one: one["type"] == "missing"):
+    details = error.errors(include_url=False)
+    for detail in sorted(_merge_alternatives(details), key=lambda one: one["type"] == "missing"):
         _report(model, node, detail, problems=problems, name=name)
     # What must go for an error to go is the faulty node, or the one that lacks something.
     rest, faulty = node, {node.find(detail["loc"])[1] for detail in details}
@@ -286,14 +286,18 @@ def _prune(node: Node, faulty: set[Path], path: Path = ()) -> Node:
 
 
 def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Keep one error for a value that fits none of several plain types: the ways to it are the same."""
+    """Keep one error for a value that fits none of several plain types: the ways to it are the same.
+
+    Of a list that might have been a text, what is wrong inside is told instead.
+    """
     whole = {*_EXTRA, "missing"}
     kept: list[ErrorDetails] = []
-    for detail in details:
+    lists = [one["type"] == "string_type" and isinstance(one["input"], list) for one in details]
+    for is_list, detail in sorted(zip(lists, details, strict=True), key=operator.itemgetter(0)):
+        above = detail["loc"][:-1]
         is_told = detail["type"] not in whole and any(
-            one["type"] not in whole
-            and one["input"] is detail["input"]
-            and one["loc"][:-1] == detail["loc"][:-1]
+            (one["type"] not in whole and one["input"] is detail["input"] and one["loc"][:-1] == above)
+            or (is_list and one["loc"][: len(above)] == above)
             for one in kept
         )
         kept.extend(() if is_told else (detail,))
@@ -395,7 +399,6 @@ def _inner_models(model: type[BaseModel], field: str) -> Iterator[type[BaseModel
 
 _TRACES = "export the traces as JSONL and name the file: `type: local`"
 _ROWS = "questions are not made here: generate the rows first, and name the file"
-_JUDGE = "a judge answers with a number here: `model_as_a_judge_scorer`"
 
 #: Types of the original platform that are not done here, by the part of a file, and what to do instead.
 FOREIGN_TYPES: dict[str, dict[str, str]] = {
@@ -404,7 +407,6 @@ FOREIGN_TYPES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("langsmith", "phoenix", "claude_code", "opencode"), _TRACES),
     },
     "scorer": {
-        **dict.fromkeys(("model_as_a_judge_classifier", "labeler_via_model"), _JUDGE),
         "python_all_samples": "a score depends on its own sample alone: compute over all of them in a"
         " `python` metric",
         "bleu": "multiple choice has one right answer: write another rule as a `python` scorer",

@@ -6,9 +6,9 @@ import argparse
 import json
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from threading import Event
 
 from answerkey.testing import TestServer, read_config
 
@@ -25,14 +25,16 @@ def main(words: Sequence[str] | None = None) -> int:
         answers, behaviour = read_config(config)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
-    # Handlers, not a mask: threads that libraries have started by now would not have the mask.
-    is_over = Event()
+    # Handlers, not a mask: threads that libraries have started by now would not have the mask. No event: a
+    # handler that interrupts its `wait` would wait for the lock that this holds.
+    heard: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: is_over.set())
+        signal.signal(number, lambda number, _: heard.append(number))
     with TestServer(answers, behaviour, port=arguments.port) as server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
-        is_over.wait()
+        while not heard:
+            time.sleep(0.05)
     return 0
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from threading import Lock
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -97,6 +97,37 @@ def read_content(content: object) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
 
 
+_CHOICES = ("enum", "choice", "guided_choice")
+
+
+def obey(body: Mapping[str, Any], reply: Reply) -> Reply:
+    """Return a reply as its request wants it: one of the choices that it names, in JSON if it asks for that.
+
+    The choice is the last that the text names, else the first of all. The reply to a last message that is
+    marked `prefix` begins with its text, as Mistral's does.
+    """
+    found, last = _find_choices("", body), [{}, *_read_chat(body)][-1]
+    if found is not None and reply.kind in {"text", "reasoning"} and reply.body is None:
+        choices, name = found
+        words = {one: rf"(?<!\w){re.escape(one)}(?!\w)" for one in choices}
+        ends = {one: [at.end() for at in re.finditer(words[one], reply.text)] for one in choices}
+        chosen = max(choices, key=lambda one: max(ends[one], default=-1))
+        return replace(reply, text=chosen if name is None else json.dumps({name: chosen}))
+    if last.get("prefix"):
+        return replace(reply, text=f"{last.get('content')}{reply.text}")
+    return reply
+
+
+def _find_choices(key: str, value: object) -> tuple[list[str], str | None] | None:
+    """Return the choices in a JSON value, and the field of the reply that holds one; that is a property's."""
+    for name, inner in value.items() if isinstance(value, Mapping) else ():
+        if name in _CHOICES and isinstance(inner, list) and inner:
+            return list(map(str, inner)), None
+        if (found := _find_choices(name, inner)) is not None:
+            return (found[0], name) if key == "properties" else found
+    return None
+
+
 def answer_by_hash(
     choices: Sequence[str] = ("A", "B", "C", "D"), *, seed: int = 0
 ) -> Callable[[Messages], str]:
@@ -143,7 +174,8 @@ class Behaviour:
     content and how often it was asked; only its first `faulty_attempts` requests do (None: all).
     `requests_per_minute` and `max_concurrent` answer 429 above the limit; a minute lasts `minute_seconds`.
     With `api_key`, requests that do not bring it are refused (401). `unknown_fields` of a body are refused
-    (400). `canary` is a text to look out for in all that arrives. Redirects lead to `redirect_to`.
+    (400). `canary` is a text to look out for in all that arrives. Redirects lead to `redirect_to`. Replies
+    are constrained to the choices that a request names, unless `ignores_format`.
     """
 
     delay: float | tuple[float, float] = 0.0
@@ -161,6 +193,7 @@ class Behaviour:
     drip_seconds: float = 1.0
     bomb_bytes: int = 1 << 26
     redirect_to: str = "/elsewhere"
+    ignores_format: bool = False
     batch_polls: int = 2
     batch_outcome: BatchOutcome = "completed"
 

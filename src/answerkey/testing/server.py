@@ -36,21 +36,24 @@ from answerkey.testing.replies import (
     Behaviour,
     Messages,
     NoAnswerError,
+    Reply,
     Request,
     Style,
     encode,
     encode_reply,
     find_reply,
     find_style,
+    obey,
     read_prompt,
 )
 
-# ── files and batches of OpenAI-shaped APIs: upload, create, poll, fetch ────────────────────────────────────
+# ── files and batches: upload, create, poll, fetch; all are kept in the form that OpenAI has ────────────────
 
 #: What one line of a batch is answered with: its body goes in, status and body come out.
 Serve = Callable[[str, Mapping[str, Any]], tuple[int, object]]
 _CREATED, _GOOD = 1_700_000_000, 200
 _UNDER_WAY = frozenset({"validating", "in_progress"})
+_GEMINI_STATES = {"validating": "PENDING", "in_progress": "RUNNING", "completed": "SUCCEEDED"}
 
 
 @dataclass
@@ -60,6 +63,8 @@ class BatchStore:
     serve: Serve
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: Of the batches of Gemini and Anthropic, how they are named and when they were made.
+    _made: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     _polls: Counter[str] = field(default_factory=Counter)
 
     def add_file(self, content: bytes) -> dict[str, object]:
@@ -75,19 +80,35 @@ class BatchStore:
         match parts:
             case ["files", key, "content"]:
                 return self.files.get(key)
+            case [*_, "messages", "batches"] if method == "POST":
+                entries = {one["custom_id"]: one["params"] for one in body["requests"]}
+                return self._order("/v1/messages", entries, None)
+            case ["batches", key, "results"] if key in self.batches:
+                return b"".join(encode(one) + b"\n" for one in self._list_results(key))
+            case [*_, "models", name] if name.endswith(":batchGenerateContent"):
+                batch = body["batch"]
+                entries = (batch.get("inputConfig") or batch["input_config"])["requests"]["requests"]
+                bodies = {one["metadata"]["key"]: one["request"] for one in entries}
+                label = batch.get("displayName") or batch["display_name"]
+                return self._order(":generateContent", bodies, label)
             case [*_, "files", key] if key in self.files:
                 return self._show_file(key)
             case [*_, "batches"] if method == "POST":
                 return self._create(body)
-            case [*_, "batches"]:
-                return {"object": "list", "data": list(self.batches.values()), "has_more": False}
+            case [*before, "batches"]:
+                shown = [self._show(one) for one in reversed(self.batches.values())]
+                listed = {"object": "list", "data": shown, "has_more": False}
+                return {"operations": shown} if "v1beta" in before else listed
             case [*_, "batches", key] if key in self.batches:
                 self._poll(self.batches[key], behaviour)
-                return self.batches[key]
-            case ["batches", key, "cancel"] if key in self.batches:
-                if self.batches[key]["status"] in _UNDER_WAY:
-                    self.batches[key]["status"] = "cancelled"
-                return self.batches[key]
+                return self._show(self.batches[key])
+            case ["batches", key, "cancel"] | [*_, "batches", key] if (
+                key.removesuffix(":cancel") in self.batches
+            ):
+                batch = self.batches[key.removesuffix(":cancel")]
+                if batch["status"] in _UNDER_WAY:
+                    batch["status"] = "cancelled"
+                return self._show(batch)
             case [*_, "models"]:
                 return {"object": "list", "data": [{"id": "test", "object": "model"}]}
         return None
@@ -111,6 +132,44 @@ class BatchStore:
             "metadata": body.get("metadata"),
         }
         return self.batches[key]
+
+    def _order(self, url: str, bodies: Mapping[str, Any], name: str | None) -> dict[str, Any]:
+        """Return a new batch over these bodies."""
+        lines = ({"custom_id": key, "url": url, "body": one} for key, one in bodies.items())
+        file = self.add_file(b"".join(encode(line) + b"\n" for line in lines))["id"]
+        batch = self._create({"input_file_id": file}) or {}
+        batch["request_counts"]["total"] = len(bodies)
+        self._made[batch["id"]] = name, datetime.now(UTC).isoformat()
+        return self._show(batch)
+
+    def _show(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Return a batch as its API shows it."""
+        key, state, counts = batch["id"], batch["status"], batch["request_counts"]
+        if key not in self._made:
+            return batch
+        (name, made), is_over = self._made[key], state not in _UNDER_WAY
+        if name is None:
+            ends = Counter(one["result"]["type"] for one in self._list_results(key))
+            ends["processing"] = 0 if is_over else counts["total"]
+            kinds = ("processing", "succeeded", "errored", "canceled", "expired")
+            about = {"id": key, "type": "message_batch", "request_counts": {one: ends[one] for one in kinds}}
+            about |= {"processing_status": "ended" if is_over else "in_progress", "created_at": made}
+            return about | {"results_url": f"/v1/messages/batches/{key}/results" if is_over else None}
+        theirs = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
+        stats = {f"{theirs[one]}Count": str(count) for one, count in counts.items()}
+        state = _GEMINI_STATES.get(state, state.upper())
+        about = {"displayName": name, "state": f"BATCH_STATE_{state}", "batchStats": stats}
+        end: dict[str, Any] = {"done": True, "error": {"code": 1, "message": f"the batch is {state}"}}
+        if state == "SUCCEEDED":
+            answers = [_write_answer(one) for one in self._list_results(key)]
+            end = {"done": True, "response": {"inlinedResponses": {"inlinedResponses": answers}}}
+        return {"name": f"batches/{key}", "metadata": about, **(end if is_over else {})}
+
+    def _list_results(self, key: str) -> list[dict[str, Any]]:
+        """Return what became of the calls of a batch, as Anthropic writes it."""
+        files = [self.batches[key][name] for name in ("output_file_id", "error_file_id")]
+        lines = [json.loads(line) for file in files if file for line in self.files[file].splitlines()]
+        return [{"custom_id": line["custom_id"], "result": _end_line(line)} for line in lines]
 
     def _show_file(self, key: str) -> dict[str, object]:
         shown = {"id": key, "object": "file", "bytes": len(self.files[key]), "created_at": _CREATED}
@@ -146,6 +205,21 @@ class BatchStore:
         status, body = self.serve(str(line.get("url")), line.get("body") or {})
         answer = {"status_code": status, "request_id": f"req-{line['custom_id']}", "body": body}
         return _write_line(line["custom_id"], answer, None)
+
+
+def _end_line(line: Mapping[str, Any]) -> dict[str, Any]:
+    if (answer := line["response"]) is None:
+        return {"type": line["error"]["code"].removeprefix("batch_").replace("lled", "led")}
+    is_good, body = answer["status_code"] == _GOOD, answer["body"]
+    return {"type": "succeeded", "message": body} if is_good else {"type": "errored", "error": body}
+
+
+def _write_answer(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what became of a call as Gemini writes it."""
+    about, result = {"metadata": {"key": one["custom_id"]}}, one["result"]
+    if result["type"] == "errored":
+        return {**about, "error": result["error"]["error"]}
+    return {**about, "response": result["message"]}
 
 
 def _write_line(key: str, answer: object, error: object) -> dict[str, Any]:
@@ -255,7 +329,7 @@ class RequestHandler:
             return refuse(style, 400, f"unknown field {unknown[0]!r}"), False
         digest, attempt, messages = self._count_prompt(request.path, style, body)
         try:
-            reply = find_reply(self.answers, messages)
+            reply = self._find_reply(body, messages)
         except NoAnswerError as error:
             return refuse(style, 400, str(error)), False
         delay = self.behaviour.choose_delay(digest) + reply.delay
@@ -356,9 +430,13 @@ class RequestHandler:
             self.asked.count(self.asked.faults, fault)
             return int(fault), style.write_error("error", "server_error")
         try:
-            return 200, style.write(body, find_reply(self.answers, messages))
+            return 200, style.write(body, self._find_reply(body, messages))
         except NoAnswerError as error:
             return 400, style.write_error(str(error), "bad_request")
+
+    def _find_reply(self, body: Mapping[str, Any], messages: Messages) -> Reply:
+        reply = find_reply(self.answers, messages)
+        return reply if self.behaviour.ignores_format else obey(body, reply)
 
     async def _keep_files(self, request: web.BaseRequest, body: Mapping[str, Any] | None) -> web.Response:
         """Answer what belongs to files, batches and the list of models; 404 for anything else."""
@@ -366,7 +444,10 @@ class RequestHandler:
         parts = [part for part in request.path.split("/") if part][-3:]
         if request.method == "POST" and parts[-1:] == ["files"]:
             return web.json_response(store.add_file(await _read_upload(request)))
-        found = store.answer(request.method, parts, body or {}, self.behaviour)
+        try:
+            found = store.answer(request.method, parts, body or {}, self.behaviour)
+        except (AttributeError, KeyError, TypeError):
+            return refuse(CHAT, 400, "the batch is not of the form that its API has")
         if found is None:
             return refuse(CHAT, 404, f"there is nothing at {request.path}")
         if isinstance(found, bytes):

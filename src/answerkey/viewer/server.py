@@ -43,7 +43,7 @@ from answerkey.reports.html import describe_comparison, hash_source
 from answerkey.reports.overview import describe_overview, name_dataset
 from answerkey.reports.samples import Query, SampleTable
 from answerkey.reports.view import label_metric
-from answerkey.runs import Run, TaskRun, load_run, name_answerer
+from answerkey.runs import Run, TaskRun, list_places, load_run, name_answerer
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
 from answerkey.text import clean_numbers, is_share, make_visible
@@ -76,10 +76,12 @@ class RunFolder:
     """One run of the folder: where it lies, and what is done of it, which is looked at again and again.
 
     What was counted once is not read twice: calls are appended to the journal and stay as they are, but for
-    failed ones, which a resumed run asks again: these alone are looked up anew.
+    failed ones, which a resumed run asks again: these alone are looked up anew. `folder` is the name of the
+    folder that several runs lie in.
     """
 
     path: Path
+    folder: str = ""
     _last: int = 0
     _failed: dict[int, str] = field(default_factory=dict)
     _finished: Counter[str] = field(default_factory=Counter)
@@ -89,7 +91,12 @@ class RunFolder:
     @property
     def id(self) -> str:
         """The same for the same name of the folder, so that links last, and not its name."""
-        return make_id(self.path.name)
+        return make_id(self.label)
+
+    @property
+    def label(self) -> str:
+        """What the run is called in the list."""
+        return f"{self.folder}/{self.path.name}" if self.folder else self.path.name
 
     def read_mark(self) -> Mark:
         """Return what tells this state of the run from another; E501 when it is gone."""
@@ -254,7 +261,7 @@ class Catalog:
     def describe(self, run_id: str, *, is_brief: bool = False) -> Plain:
         """Return the overview of a run, with how far it is while it is under way; the brief one at once."""
         entry = self.find(run_id)
-        run, label = self.open(entry), entry.path.name
+        run, label = self.open(entry), entry.label
         made = self._overviews.get(
             (run_id, is_brief, entry.read_mark()),
             lambda: describe_overview(run, run_id=run_id, label=label, is_brief=is_brief),
@@ -289,15 +296,18 @@ class Catalog:
     def _scan(self) -> dict[str, RunFolder]:
         """Return the runs that are there now; one that was seen before keeps what is known of it."""
         is_run = (self.folder / "run.json").is_file()
-        found = [self.folder] if is_run else [path.parent for path in self.folder.glob("*/run.json")]
-        named = {make_id(path.name): path for path in sorted(found)}
+        found = [self.folder] if is_run else [Path(str(one)) for one in list_places(self.folder)]
+        entries = [
+            RunFolder(path, path.parent.name if path.parents[1] == self.folder else "")
+            for path in sorted(found)
+        ]
         with self._lock:
-            self._entries = {name: self._entries.get(name) or RunFolder(path) for name, path in named.items()}
+            self._entries = {one.id: self._entries.get(one.id) or one for one in entries}
             return dict(self._entries)
 
     def _describe_listed(self, entry: RunFolder) -> Plain:
         """Return one run of the list; what went wrong stands in the place of one that cannot be read."""
-        about = {"id": entry.id, "label": entry.path.name}
+        about = {"id": entry.id, "label": entry.label}
         try:
             key = (entry.id, entry.read_mark())
             listed = self._listed.get(key, lambda: {**about, **describe_listed(load_run(entry.path))})

@@ -49,6 +49,24 @@ def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list
     assert "  Retried because  count  example  what was said\n  HTTP 500" in shown
 
 
+def test_cached_tokens_are_counted_priced_and_exported(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """In the summary, in `--json` and in the export; the third number of `--price` is theirs."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 40}}
+    said = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
+    server.change(Reply(body=json.dumps(said).encode()))
+    done = call("run", *words, "--num-samples", "10", "--out", "here", "--price", "1:2:0.1", "--json")
+    calls = done.json["tasks"][0]["calls"]["solve"]
+    assert (calls["prompt_tokens"], calls["cached_tokens"], calls["cache_write_tokens"]) == (1000, 400, 0)
+    assert calls["cost"] == pytest.approx((600 * 1 + 400 * 0.1 + 100 * 2) / 1e6)
+    assert "  tokens   1000 prompt (400 of them cached) + 100 completion\n" in call("show", "here").out
+    assert call("export", "here", "--to", "every_eval_ever", "-o", "there").code == 0
+    rows = Path("there").read_text().splitlines()
+    told = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110, "input_tokens_cache_read": 40}
+    assert [json.loads(row)["token_usage"] for row in rows] == [told] * 10
+
+
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
     """It asks nothing, and counts only the calls that would be made: prompts by characters, `max_tokens`."""
     before = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
@@ -104,7 +122,11 @@ NO_KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
         (None, ["--max-cost", "1"], "`--max-cost` cannot hold"),
         *((None, ["--price", one], "is not of the form `IN:OUT`") for one in ("1", "1:", "a:b", "-1:2")),
         ("openai/gpt-4.1-nano", [], "`OPENAI_API_KEY` is not set"),
-        ("anthropic/m", ["--batch"], "only the chat API in the way of OpenAI has batches here"),
+        (
+            "http://127.0.0.1:9/v1/completions#m",
+            ["--batch"],
+            "its address does not end in `/chat/completions`",
+        ),
         (None, ["--batch", "--max-cost", "1", "--price", "1:1"], "`--max-cost` cannot hold in a batch"),
         ("?topk=20&reasoning_effort=low#m", [], "has no parameter `topk`"),
         ("?reasoning_budget=9#m", [], "the API `chat` does not take `reasoning_budget`"),
@@ -138,30 +160,57 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(
     assert server.asked.total == 0
 
 
-def test_nonsense_is_said_while_it_runs(call: Call, server: TestServer, words: list[str]) -> None:
-    """All of the first fifty cut off: a warning with a next step, and the count in the summary."""
+@pytest.mark.parametrize(
+    ("reply", "seen"),
+    [
+        ("Well, that depends", "all INVALID and all the same; for example 'Well, that depends'"),
+        (Reply("", "empty_text"), "all INVALID and all the same; for example ''"),
+        (
+            Reply("<think>Let me see", "truncated"),
+            "all INVALID, all the same and all cut off by the token limit; for example ''",
+        ),
+    ],
+)
+def test_replies_that_cannot_be_read_stop_the_run(
+    call: Call, server: TestServer, words: list[str], reply: str | Reply, seen: str
+) -> None:
+    """E305 after the first twenty, before the rest is paid for; `resume` goes on and asks only that."""
+    server.change(reply)
+    stopped = call("run", *words, "--out", "half")
+    assert stopped.code == 3
+    assert stopped.err.startswith(f"error[E305]: stopped: the first 20 completions are {seen}\n  = help: ")
+    assert stopped.err.endswith("to go on where it stopped: answerkey resume half\n")
+    assert ("raise `max_tokens`" in stopped.err) == ("cut off" in seen)
+    assert 20 <= server.asked.total <= 50
+    resumed = call("resume", "half", "--quiet")
+    assert (resumed.code, resumed.err, server.asked.total) == (0, "", 120)
+
+
+def test_a_bad_model_can_be_run_on_purpose(call: Call, server: TestServer, words: list[str]) -> None:
+    """`--no-stop-on-nonsense` only warns; a run that is over before the verdict is not stopped."""
     server.change(Reply("Let me think", "truncated"))
-    done = call("run", *words)
+    done = call("run", *words, "--no-stop-on-nonsense")
     assert done.code == 0
     assert done.err.startswith(
-        "warning: the first 50 completions are all INVALID, all the same and all cut off by the token limit; "
+        "warning: the first 20 completions are all INVALID, all the same and all cut off by the token limit; "
         "for example 'Let me think'\n  = help: Ctrl-C stops the run; raise `max_tokens`"
     )
     assert "  cut off by the token limit: 120\n" in done.out
-    assert call("run", *words, "-q", "--cache-policy", "no-cache").err == ""
+    anew = ("--cache-policy", "no-cache")
+    assert call("run", *words, "-q", "--no-stop-on-nonsense", *anew).err == ""
+    few = call("run", *words, "--num-samples", "19", *anew)
+    assert (few.code, "E305" in few.err) == (0, False)
 
 
-def test_nonsense_stops_the_run_when_that_is_wanted(call: Call, server: TestServer, words: list[str]) -> None:
-    """Exit code 3, and the run can be resumed."""
-    server.change("Well, that depends", delay=0.01)
-    stopped = call("run", *words, "--out", "half", "--stop-on-nonsense")
+def test_the_same_reply_each_time_stops_the_run_when_that_is_wanted(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """One letter for every question can be read: only `--stop-on-nonsense` ends the run, with exit code 3."""
+    server.change("D")
+    assert "warning: the first 20 completions are all the same" in call("run", *words).err
+    stopped = call("run", *words, "--stop-on-nonsense", "--cache-policy", "no-cache")
     assert stopped.code == 3
-    assert stopped.err.startswith(
-        "error[E305]: stopped: the first 50 completions are all INVALID and all the same"
-    )
-    assert server.asked.total < 120
-    resumed = call("resume", "half", "--quiet")
-    assert (resumed.code, resumed.err, server.asked.total) == (0, "", 120)
+    assert stopped.err.startswith("error[E305]: stopped: the first 20 completions are all the same")
 
 
 def test_calls_that_failed_for_good_leave_the_run_incomplete(
@@ -189,34 +238,67 @@ def test_a_refused_key_ends_the_run(call: Call, server: TestServer, words: list[
     assert call("show", "half", "--json").json["run"]["status"] == "incomplete"
 
 
-def wait_for_look(server: TestServer, process: subprocess.Popen[str]) -> None:
+BATCHES = {"openai": "/v1/batches", "anthropic": "/v1/messages/batches", "gemini": "/v1beta/batches"}
+
+
+def choose_model(
+    api: str, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """Return the arguments of a run that asks the server in the way of a provider."""
+    monkeypatch.setenv(f"{api.upper()}_BASE_URL", server.url if api == "openai" else server.root)
+    monkeypatch.setenv(f"{api.upper()}_API_KEY", "a-key-of-no-use")
+    return [*words[:-1], f"{api}/m"]
+
+
+def wait_for_look(server: TestServer, process: subprocess.Popen[str], api: str = "openai") -> None:
     """Wait until the process has looked at its batch."""
-    while not server.asked.by_path["/v1/batches/batch_1"] and process.poll() is None:
+    while not server.asked.by_path[f"{BATCHES[api]}/batch_1"] and process.poll() is None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.02)
 
 
-def test_a_batch_has_the_numbers_of_single_calls(call: Call, server: TestServer, words: list[str]) -> None:
+@pytest.mark.parametrize("api", BATCHES)
+def test_a_batch_has_the_numbers_of_single_calls_and_costs_half(
+    call: Call, server: TestServer, words: list[str], monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
     """The same completions, calls and tokens; the endpoint is asked nothing else than its batch."""
     server.change(batch_polls=1)
-    plan = [*words, "--cache-policy", "no-cache", "--json"]
+    words = choose_model(api, server, words, monkeypatch)
+    plan = [*words, "--cache-policy", "no-cache", "--json", "--price", "1:2"]
     batch = call("run", *plan, "--batch").json["tasks"][0]
-    assert {path.split("/")[2] for path in server.asked.by_path} == {"files", "batches"}
+    assert all("batch" in path.lower() or "files" in path for path in server.asked.by_path)
     single = call("run", *plan).json["tasks"][0]
     assert batch["metrics"] == single["metrics"]
+    costs = [one["calls"]["solve"].pop("cost") for one in (batch, single)]
+    assert 0 < costs[0] == pytest.approx(costs[1] / 2, abs=1e-6)
+    plan[plan.index(words[-1])] += "?max_tokens=5"
+    dry = [call("run", *plan, "--dry-run", *more).json["dry_run"]["tasks"][0] for more in (["--batch"], [])]
+    assert 0 < dry[0]["cost"] == dry[1]["cost"] / 2
     for calls in (batch["calls"]["solve"], single["calls"]["solve"]):
         calls["latency"] = None
     assert batch["calls"] == single["calls"]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("api", "how"),
+    [
+        *(("openai", one) for one in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)),
+        ("anthropic", signal.SIGKILL),
+        ("gemini", signal.SIGINT),
+    ],
+)
 def test_a_batch_under_way_is_collected_by_resume(
-    call: Call, server: TestServer, words: list[str], how: signal.Signals
+    call: Call,
+    server: TestServer,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    api: str,
+    how: signal.Signals,
 ) -> None:
     """Whatever ends the waiting, the calls are not handed in again; Ctrl-C says what goes on."""
     server.change(batch_polls=1_000_000)
-    with start("run", *words, "--batch", "--out", "half") as process:
-        wait_for_look(server, process)
+    with start("run", *choose_model(api, server, words, monkeypatch), "--batch", "--out", "half") as process:
+        wait_for_look(server, process, api)
         process.send_signal(how)
         _, said = process.communicate(timeout=300)
     if how != signal.SIGKILL:
@@ -229,7 +311,8 @@ def test_a_batch_under_way_is_collected_by_resume(
     server.change(batch_polls=1)
     server.forget()
     assert call("resume", "half").code == 0
-    assert server.asked.by_path == {"/v1/batches/batch_1": 1, "/v1/files/file-2/content": 1}
+    more = {"openai": ["/v1/files/file-2/content"], "anthropic": [f"{BATCHES[api]}/batch_1/results"]}
+    assert server.asked.by_path == dict.fromkeys([f"{BATCHES[api]}/batch_1", *more.get(api, ())], 1)
     assert set(server.asked.by_prompt.values()) == {1}
 
 
@@ -400,3 +483,44 @@ def test_the_connections_of_a_task_that_is_done_are_closed(server: TestServer, w
     done = run_with_files(56, "run", "run.yaml", "--out", "here")
     assert done.returncode == 0, done.stderr
     assert server.asked.total == 8 * 120
+
+
+def test_several_models_end_with_what_failed_and_how_to_go_on(
+    call: Call, server: TestServer, words: list[str]
+) -> None:
+    """Exit code 3; the others are complete. `resume`, `compare` and `report` take the folder of all runs."""
+    models = ["--model", f"{server.url}#other", "--model", "http://127.0.0.1:9/v1#down", "--out", "all"]
+    done = call("run", *words, *models)
+    assert done.code == 3
+    assert "  http://127.0.0.1:9/v1#down " in done.out.split("Comparison\n")[1]
+    assert "\nerror[E306]: `http://127.0.0.1:9/v1#down` cannot be reached: " in done.err
+    assert done.err.endswith("to go on where it stopped: answerkey resume all\n")
+    asked = server.asked.total
+    again = call("resume", "all", "--json")
+    assert (again.code, server.asked.total) == (3, asked)
+    assert [one["run"]["status"] for one in again.json["runs"]] == ["complete", "complete", "incomplete"]
+    assert (again.json["resume"], again.json["errors"][0]["code"]) == ("answerkey resume all", "E306")
+    compared = call("compare", "all", "--json")
+    assert compared.code == 0
+    assert [one["label"] for one in compared.json["comparison"]["tasks"][0]["runs"]] == [
+        one["run"]["path"].rpartition("/")[2] for one in again.json["runs"][:2]
+    ]
+    assert "3-http-127.0.0.1-9-v1-down` is left out: it is incomplete" in compared.err
+    assert call("report", "all", "-o", "page.html").code == 0
+
+
+def test_one_model_alone_that_fails_is_an_error_as_before(call: Call, words: list[str]) -> None:
+    """No table, no list of runs."""
+    refused = call("run", *words[:-1], "http://127.0.0.1:9/v1#down", "--json")
+    assert (refused.code, [*refused.json]) == (3, ["errors", "resume"])
+
+
+def test_runs_that_all_failed_have_a_table_without_numbers(call: Call, words: list[str]) -> None:
+    """And no next step with them; folders that cannot be read have no table at all."""
+    models = [word for name in "ab" for word in ("--model", f"http://127.0.0.1:9/v1#{name}")]
+    done = call("run", *words[:-2], *models, "--out", "all")
+    assert (done.code, done.out.count("  incomplete\n"), "answerkey compare" in done.err) == (3, 4, False)
+    for file in Path("all").glob("*/run.json"):
+        file.write_text("{")
+    again = call("resume", "all")
+    assert (again.code, again.out, again.err.count("error[E503]: `")) == (3, "", 2)

@@ -116,8 +116,9 @@ def test_several_models_are_compared(call: Call, quick: str) -> None:
         "2-builtin-constant-choice-A",
     }
     table = done.out.split("Comparison\n")[1]
-    assert ("  mcqa: MCQA Accuracy\n" in table, "  builtin/longest " in table) == (True, True)
-    assert "  answerkey compare both/1-builtin-longest both/2-builtin-constant-choice-A " in done.err
+    assert "Each cell: MCQA Accuracy in %, its 95 % interval, rank." in table
+    assert [line.split()[0] for line in table.splitlines()[2:4]] == names
+    assert "  answerkey compare both  " in done.err
     told = call("run", quick, *models, "--json").json
     assert [one["tasks"][0]["model"]["name"] for one in told["runs"]] == names
 
@@ -285,3 +286,28 @@ def test_rescore_makes_a_new_run(call: Call, project: Path, run_folder: Path) ->
     assert (done["run"]["path"], done["tasks"][0]["metrics"][0]["value"]) == ("again", 0.0)
     same = call("rescore", run_folder, "--out", "same", "--json").json
     assert same["tasks"][0]["metrics"][0]["value"] == 0.25
+
+
+def test_the_models_of_a_run_file_are_run_one_by_one(call: Call, quick: str) -> None:
+    """Its `matrix` makes one run for each model, with all tasks; by default below one folder in `runs`."""
+    file = Path(quick) / "run.yaml"
+    text = file.read_text(encoding="utf-8")
+    matrix = (
+        "  matrix: {models: [builtin/longest, builtin/random], tasks: [mcqa, {task_key: mcqa, key: again}]}\n"
+    )
+    file.write_text(text[: text.index("  task_specifications:")] + matrix, encoding="utf-8")
+    done = call("run", quick, "--json")
+    assert (done.code, [[one["key"] for one in run["tasks"]] for run in done.json["runs"]]) == (
+        0,
+        [["mcqa", "again"]] * 2,
+    )
+    (folder,) = Path("runs").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["1-builtin-longest", "2-builtin-random"]
+    listed = call("runs", "--json").json["runs"]
+    assert {one["path"] for one in listed} == {str(path) for path in folder.iterdir()}
+    assert call("compare", folder.name).code == 0
+    assert call("check", quick).out == "good: 0 errors, 0 warnings; 2 tasks, 250 rows checked\n"
+    assert [one["model"] for one in call("run", quick, "--dry-run", "--json").json["dry_run"]["tasks"]] == [
+        *["builtin/longest"] * 2,
+        *["builtin/random"] * 2,
+    ]

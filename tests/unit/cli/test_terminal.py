@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +19,7 @@ from answerkey.cli import main
 from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display, wants_colour, write_lines
 from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import runner
-from answerkey.evaluate.session import CallProgress, Observer
+from answerkey.evaluate.session import CallProgress, Judged, Observer
 from answerkey.models.calls import BatchSeen
 from answerkey.text import Line, Span, line, make_visible, plain_text
 from answerkey.types import Notice
@@ -190,14 +187,14 @@ def test_every_trouble_has_its_exit_code(
     call: Call, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
 ) -> None:
     """The exit code tells what kind of trouble it was."""
-    monkeypatch.setattr(runner, "run", raising(error))
+    monkeypatch.setattr(runner, "read_plan", raising(error))
     assert call("run", "x").code == code
 
 
 def test_several_errors_are_shown_together(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are on stderr, and both in the JSON object."""
     both = Problems([SpecError("E107", "unknown key `x`"), DataError("E206", "no column `y`")])
-    monkeypatch.setattr(runner, "run", raising(both))
+    monkeypatch.setattr(runner, "read_plan", raising(both))
     assert call("run", "x").err == "error[E107]: unknown key `x`\n\nerror[E206]: no column `y`\n"
     assert [one["code"] for one in call("run", "x", "--json").json["errors"]] == ["E107", "E206"]
 
@@ -206,7 +203,7 @@ def test_a_bug_of_ours_is_words_and_a_traceback_only_on_demand(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E901 asks for a report; the traceback comes with `-v`, wherever it stands."""
-    monkeypatch.setattr(runner, "run", raising(ZeroDivisionError("division by zero")))
+    monkeypatch.setattr(runner, "read_plan", raising(ZeroDivisionError("division by zero")))
     short = call("run", "x").err
     assert short.startswith(
         "error[E901]: a bug in answerkey: ZeroDivisionError: division by zero\n  = help: "
@@ -236,6 +233,11 @@ class Scene:
     done: int = 0
     batches: tuple[BatchSeen, ...] = ()
     written: list[str] = field(default_factory=list)
+
+    @property
+    def solved(self) -> int:
+        """How many calls of the solver are done."""
+        return self.done
 
     def look(self) -> CallProgress:
         """Return how far the task is."""
@@ -278,6 +280,53 @@ def test_without_a_model_to_ask_there_is_no_line() -> None:
     scene.now = 100
     display.tick()
     assert scene.written == []
+
+
+def test_several_runs_have_a_line_each_and_one_for_all() -> None:
+    """What is said of a run begins with its name; one that calls no model shows its stage."""
+    scene = Scene()
+    display = LineDisplay(scene.write, lambda: scene.now)
+    asked, scored, lost = (display.open_run(name, total) for name, total in RUNS)
+    asked.follow(cast("Observer", Scene(done=25)))
+    asked.report("score", 1, 2)  # the calls say more
+    scored.report("score", 3, 4)
+    lost.warn(Notice("no key"))
+    lost.close(SolverError("E304", "the key is refused"))
+    asked.say("calls: 3 known, 97 left")
+    assert scene.written == ["warning: lost: no key\n", "m: calls: 3 known, 97 left\n"]
+    scene.now = 40
+    display.tick()
+    assert scene.written[2].splitlines() == [
+        "m: 25 of 100, mmlu",
+        "builtin/random: 0 of 0, scoring 3/4",
+        "lost: 0 of 100, failed: the key is refused",
+        "total: 25 of 200, 1 of 3 runs done",
+    ]
+    scored.close(None)
+    assert scored.look().state == "done"
+
+
+RUNS = [("http://127.0.0.1/v1#m", 100), ("builtin/random", 0), ("lost", 100)]
+
+
+def test_several_runs_are_a_block_of_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar for each run, how fast and how right it is, and one for all; none is wider than the terminal."""
+    judged = Judged(scored=40, correct=10, invalid=0)
+    going = CallProgress("mmlu", "solve", 50, 100, retried=2, pace=5.0, seconds_left=10.0, judged=judged)
+    judging = CallProgress("mmlu", "judge:x", 7, 100, pace=2.0, seconds_left=46.0)
+    display = BlockDisplay(Console(file=io.StringIO(), width=90))
+    for (name, total), progress in zip(RUNS, [going, None, judging], strict=True):
+        lane = display.open_run(name, total)
+        if progress is not None:
+            scene = Scene(done=progress.done)
+            monkeypatch.setattr(scene, "look", lambda progress=progress: progress)
+            lane.follow(cast("Observer", scene))
+    assert [one.rstrip() for one in display.draw().plain.splitlines()] == [
+        "m               ━━━━━━━━━━━━────────────  50/100  5.0 requests/s, 0:10 left, accuracy 25.…",
+        "builtin/random  ────────────────────────          waiting",
+        "lost            ━───────────────────────   7/100  2.0 requests/s, 0:46 left, mmlu judge:x…",
+        "total           ━━━━━━──────────────────  57/200  7 requests/s, 0:46 left, 0 of 3 runs do…",
+    ]
 
 
 def test_a_warning_is_written_at_once() -> None:
@@ -332,22 +381,3 @@ def test_a_line_comes_when_the_status_of_a_batch_changes() -> None:
         "batch batch_1 validating 0/9",
         "batch batch_1 in_progress 1/9",
     ]
-
-
-def test_an_interrupt_in_a_thread_reaches_the_main_one(request: pytest.FixtureRequest) -> None:
-    """Polars raises Ctrl-C in the thread whose query it ends: the one that shows progress hands it on."""
-
-    class Interrupted(Scene):
-        def look(self) -> CallProgress:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-    scene = Interrupted()
-    display = scene.open()
-    ticker = threading.Thread(target=display.tick)
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes whenever the main thread runs
-        ticker.start()
-        ticker.join()
-        time.sleep(60)
-    assert scene.written == []

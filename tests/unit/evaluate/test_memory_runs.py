@@ -34,7 +34,8 @@ def test_a_frame_has_the_row_the_completion_and_every_verdict() -> None:
     assert frame.columns == [
         *("sample_id", "trial", "question", "answer", "subject", "mixed", "sample.latency"),
         *("completion", "completion_status", "completion_error", "reasoning", "prompt"),
-        *("prompt_tokens", "completion_tokens", "reasoning_tokens", "latency"),
+        *("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cache_write_tokens"),
+        "latency",
         *(
             f"string_equals_mcqa.{name}"
             for name in (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from answerkey.datasets.sources import InlineSource
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate.prepare import Prepared
-from answerkey.evaluate.session import Observer, Reasons, count_calls
+from answerkey.evaluate.session import CallProgress, Observer, Reasons, count_calls
 from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Retried
 from answerkey.models.config import Price
 from answerkey.runs.journal import JournalCall
@@ -101,6 +104,29 @@ def test_with_actions_no_accuracy_is_shown() -> None:
     assert observer.look().accuracy is None
 
 
+def test_an_interrupt_in_a_thread_reaches_the_main_one(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Polars raises Ctrl-C in the thread whose query it ends: one that only judges hands it on."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` lets it be ignored
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    monkeypatch.setattr("answerkey.scorers.StringEqualsMcqa.score", interrupt)
+    observer, _, _ = observe()
+    observer.hear(finish(0, "A"))
+    seen: list[CallProgress] = []
+    looker = threading.Thread(target=lambda: seen.append(observer.look()))
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes whenever the main thread runs
+        looker.start()
+        looker.join()
+        time.sleep(60)
+    looker.join()
+    assert [one.accuracy for one in seen] == [None]
+
+
 def test_the_pace_is_that_of_calls_made_now() -> None:
     """Calls per second over the last fifteen seconds, and the time that the rest will take."""
     observer, clock, _ = observe()
@@ -148,8 +174,8 @@ def test_batches_are_shown_until_they_are_over() -> None:
     assert heard == [Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice")]
 
 
-WELL = [f"Well, {number}" for number in range(50)]
-#: What fifty completions say in turn, why they ended, the right answer; the warning, its hint, and whether
+WELL = [f"Well, {number}" for number in range(20)]
+#: What twenty completions say in turn, why they ended, the right answer; the warning, its hint, and whether
 #: the rest would be useless, too.
 FIRST = [
     (["A", "B"], "stop", "A", None, "", False),
@@ -157,6 +183,8 @@ FIRST = [
     (WELL, "stop", "A", "all INVALID; for example 'Well, 0'", "ask for the letter alone?", True),
     (["A"], "stop", "B", "all the same; for example 'A'", "hold the question and the options?", True),
     ([None], "stop", "A", "all INVALID and all the same; for example no text (OK)", "letter alone?", True),
+    (["A", *WELL[:4]], "stop", "A", "mostly INVALID (16); for example 'A'", "letter alone?", True),
+    (["A", *WELL[:3]], "stop", "A", None, "", False),
     (["A", "B"], "length", "A", "all cut off by the token limit; for example 'A'", "`max_tokens`", False),
     (["a", "B"], "length", "A", "all cut off by the token limit; for example 'a'", "`max_tokens`", True),
     (
@@ -171,43 +199,48 @@ FIRST = [
 
 
 @pytest.mark.parametrize(("texts", "reason", "truth", "words", "hint", "useless"), FIRST)
-def test_what_the_first_fifty_have_in_common_is_said_at_once(
+def test_what_the_first_twenty_have_in_common_is_said_at_once(
     texts: list[str | None], reason: str, truth: str, words: str | None, hint: str, *, useless: bool
 ) -> None:
-    """One sentence, with the fiftieth and only once, names everything; failed calls do not count.
+    """One sentence, with the twentieth and only once, names everything; failed calls do not count.
 
-    With `stops`, what makes the rest useless is E305 and no warning.
+    With `stops`, what makes the rest useless is E305 and no warning; where the run is guarded, only what
+    cannot be read is.
     """
-    said = [Completion(texts[n % len(texts)], finish_reason=reason) for n in range(50)]
+    said = [Completion(texts[n % len(texts)], finish_reason=reason) for n in range(20)]
     observer, _, heard = observe(truth)
     for number in range(60):
         observer.hear(finish(number, ERROR))
-    for number in range(49):
+    for number in range(19):
         observer.hear(finish(number, said[number]))
     assert heard == []
-    for number in range(49, 120):
-        observer.hear(finish(number, said[number % 50]))
+    for number in range(19, 120):
+        observer.hear(finish(number, said[number % 20]))
     assert len(heard) == (words is not None)
     for notice in heard:
-        assert notice.message.startswith(f"the first 50 completions are {words}")
+        assert notice.message.startswith(f"the first 20 completions are {words}")
         assert hint in str(notice.hint)
-    stopping, _, unheard = observe(truth, stops=True)
-    for number in range(49):
-        stopping.hear(finish(number, said[number]))
-    if useless:
-        with pytest.raises(SolverError, match="stopped: the first 50 completions are all") as caught:
-            stopping.hear(finish(49, said[49]))
-        assert (caught.value.code, unheard) == ("E305", [])
-    else:
-        stopping.hear(finish(49, said[49]))
-        assert unheard == heard
+    for options, is_stopped in (
+        ({"stops": True}, useless),
+        ({"is_guarded": True}, "INVALID" in (words or "")),
+    ):
+        stopping, _, unheard = observe(truth, **options)
+        for number in range(19):
+            stopping.hear(finish(number, said[number]))
+        if is_stopped:
+            with pytest.raises(SolverError, match="stopped: the first 20 completions are") as caught:
+                stopping.hear(finish(19, said[19]))
+            assert (caught.value.code, unheard) == ("E305", [])
+            assert "`stop_on_nonsense=False` starts a run that goes on" in str(caught.value)
+        else:
+            stopping.hear(finish(19, said[19]))
+            assert unheard == heard
 
 
 def call(number: int = 0, **fields: Any) -> JournalCall:  # noqa: ANN401 - of JournalCall
     """Return a call that was answered at once."""
     known: dict[str, Any] = {"purpose": "solve", "sample_id": f"s{number}", "status": "OK", "source": "live"}
-    known |= {"attempts": 1, "latency": 1.0, "prompt_tokens": 10, "completion_tokens": 2}
-    known |= {"reasoning_tokens": None, "error": None}
+    known |= {"attempts": 1, "latency": 1.0, "error": None, "tokens": (10, 2, None, None, None)}
     return JournalCall(**{**known, **fields})
 
 
@@ -221,12 +254,23 @@ def test_calls_tokens_and_cost_add_up() -> None:
     assert count_calls(calls, {}, Reasons())["solve"]["cost"] is None
 
 
+def test_a_call_in_a_batch_costs_half_and_a_cached_token_its_own_price() -> None:
+    """Tokens are summed whatever they cost; calls of one task may have come in both ways."""
+    cached = call(0, tokens=(10, 2, 1, 4, 2))
+    price = Price(0.01, 0.1, cached=0.001, written=0.02)
+    one = count_calls([cached, call(1, source="batch")], {"solve": price}, Reasons())["solve"]
+    assert (one["asked"], one["prompt_tokens"]) == (2, 20)
+    assert (one["reasoning_tokens"], one["cached_tokens"], one["cache_write_tokens"]) == (1, 4, 2)
+    assert one["cost"] == pytest.approx(4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + (10 * 0.01 + 2 * 0.1) / 2)
+
+
 def test_latency_is_that_of_calls_that_were_made() -> None:
     """The median and the 95th percentile, the cache aside; none when nothing was asked."""
     calls = [call(number, latency=float(number)) for number in range(101)]
     one = count_calls([*calls, call(source="cache", latency=900.0)], {}, Reasons())["solve"]
     assert one["latency"] == {"p50": 50.0, "p95": 95.0}
     assert count_calls([call(source="cache")], {}, Reasons())["solve"]["latency"] is None
+    assert count_calls([call(latency=2.0)], {}, Reasons())["solve"]["latency"] == {"p50": 2.0, "p95": 2.0}
 
 
 def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOG = Path(__file__).parent / "logs" / "inspect.eval"
 ROW = {"question_id": 1, "question": "?", "options": ["x"], "answer": "A", "pred": "A", "model_outputs": "A"}
-EXAMPLES = 300 if os.environ.get("ANSWERKEY_LONG") else 20
+EXAMPLES = 300 if os.environ.get("ANSWERKEY_LONG") else 10
 
 
 @settings(

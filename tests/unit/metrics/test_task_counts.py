@@ -455,6 +455,32 @@ def test_a_sample_counts_as_its_worst_trial() -> None:
     assert merge_counts(parts) == merge_counts([totals])
 
 
+def test_votes_of_trials_add_up_and_end_in_a_share() -> None:
+    """Shards give the same self-consistency as the whole; samples that do not count are left out."""
+    samples, completions, scores = make_samples_of_trials(), make_completions_of_trials(), judge()
+    letters = pl.Series("predicted_choice", ["A", "B", None, "A", "A", None, "A", "A"])
+    metadata = scores.frame["metadata"].struct.unnest().with_columns(letters).to_struct("metadata")
+    scores = Scores(scores.frame.with_columns(metadata))
+    parts = [
+        count_shard(
+            samples.slice(start, 4),
+            completions.slice(start, 4),
+            {"mcqa": Scores(scores.frame.slice(start, 4))},
+            main="mcqa",
+            num_trials=2,
+        )
+        for start in (0, 4)
+    ]
+    whole = count_shard(samples, completions, {"mcqa": scores}, main="mcqa", num_trials=2)
+    votes = {"samples": 3, "agreeing": 1 + 1 + 2, "tied": 1, "no_vote": 0}
+    assert whole["trials"]["votes"] == votes
+    assert merge_counts(parts) == merge_counts([whole])
+    assert merge_counts(parts)["trials"]["votes"] == {**votes, "self_consistency": 4 / 6}
+    lost = {**votes, "samples": 0, "agreeing": 0, "tied": 0}
+    none = {**whole, "trials": {**whole["trials"], "votes": lost}}
+    assert merge_counts([none])["trials"]["votes"]["self_consistency"] is None
+
+
 def test_samples_asked_once_have_the_plain_tally() -> None:
     """Without completions, or with one for each sample, nothing is said about trials."""
     scores, samples = judge(), make_samples_of_trials()

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -321,6 +321,20 @@ def test_the_money_is_not_passed(server: TestServer) -> None:
         client.complete(number_calls(2500))
     assert len(ledger.kept) == server.asked.total > 10
     assert 1.0 < budget.spent <= 2.0
+
+
+def test_actors_mark_what_prompts_share_for_the_cache(server: TestServer) -> None:
+    """What the first calls begin with goes to the actors with their order."""
+    known = {"ANTHROPIC_BASE_URL": server.root, "ANTHROPIC_API_KEY": KEY}
+    connection = connect("anthropic/m", caller=Caller(known))
+    system = {"role": "system", "content": "Choose one. " * 500}
+    calls = [replace(one, messages=[system, *one.messages]) for one in number_calls(60, connection)]
+    settings = CallSettings(limits=Limits(max_concurrent=16))
+    with ActorClient(connection, settings, FakeActors()) as client:
+        client.complete(calls[:50])
+        client.complete(calls[50:])
+    bodies = [str(one.body) for one in server.asked.requests]
+    assert [body.count("cache_control") for body in bodies] == [1] * 60
 
 
 def test_a_ledger_that_fails_stops_the_asking(server: TestServer) -> None:

@@ -223,7 +223,7 @@ def test_completions_come_in_the_order_of_the_calls() -> None:
         prompt_tokens=100,
         completion_tokens=10,
         attempts=1,
-        source="live",
+        source="batch",
         reply=completions[0].reply,
     )
     assert desk.seen == ["POST files", "POST batches", "GET batch", "GET batch", "GET content"]
@@ -605,7 +605,7 @@ def test_max_cost_is_not_passed() -> None:
     desk, kept, budget = FakeDesk(), Kept(), Budget(max_cost=600)
     connection = replace(CONNECTION, generation=Generation(max_tokens=20))
     calls = make_calls(*name_questions(10), connection=connection)
-    with kept.open(desk, connection=connection, budget=budget, price=Price(0, 10)) as client:
+    with kept.open(desk, connection=connection, budget=budget, price=Price(0, 20)) as client:
         with pytest.raises(SolverError) as caught:
             client.complete(calls)
         assert caught.value.code == "E305"
@@ -675,11 +675,11 @@ def test_the_query_of_an_address_is_kept() -> None:
 
 
 def test_which_endpoints_take_batches() -> None:
-    """Providers and addresses that speak OpenAI's chat API; for others E119 names model and way out."""
-    for name in ("openai/m", "together/m", "http://127.0.0.1:8000/v1#m", "novita/m"):
+    """OpenAI's chat API and the native ones; for others E119 names model and way out."""
+    for name in ("openai/m", "http://127.0.0.1:8000/v1#m", "novita/m", "anthropic/m", "gemini/m"):
         connect(name, caller=Caller({})).require_batches()
     azure = "https://me.openai.azure.com/openai/v1#m"
-    for name in ("anthropic/m", "gemini/m", "openai/m?api=completions", azure):
+    for name in ("openai/m?api=responses", "openai/m?api=completions", azure):
         match = re.escape(f"`batch=True` cannot be used with `{name}`")
         with pytest.raises(SpecError, match=match) as caught:
             connect(name, caller=Caller({})).require_batches()

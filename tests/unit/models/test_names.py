@@ -91,7 +91,7 @@ def test_a_project_cannot_send_the_key_of_a_local_server_elsewhere() -> None:
     assert caught.value.code == "E117"
 
 
-ELSEWHERE = ", and `answerkey resume` goes on; or name another address, `{}_BASE_URL=http://HOST:PORT/v1`"
+ELSEWHERE = ", or name another address, `{}_BASE_URL=http://HOST:PORT/v1`; then `answerkey resume` goes on"
 REFUSED = Outcome(Verdict.AGAIN, Completion(None, CompletionStatus.ERROR, error="refused"), "connect")
 
 

@@ -357,13 +357,14 @@ def test_the_price_list_is_asked_for_the_model_at_its_address(monkeypatch: pytes
     def calc_price(usage: dict[str, int], **about: str) -> SimpleNamespace:
         if about != known:
             raise LookupError
-        prompt, completion = (Decimal(price) for price in ("0.001", "0.002"))
-        return SimpleNamespace(
-            input_price=prompt * usage["input_tokens"], output_price=completion * usage["output_tokens"]
-        )
+        read, written = (usage.get(f"cache_{name}_tokens", 0) for name in ("read", "write"))
+        rest = usage["input_tokens"] - read - written
+        asked = Decimal("0.001") * rest + Decimal("0.0001") * read + Decimal("0.003") * written
+        said = Decimal("0.002") * usage.get("output_tokens", 0)
+        return SimpleNamespace(input_price=asked, output_price=said)
 
     monkeypatch.setitem(sys.modules, "genai_prices", SimpleNamespace(Usage=dict, calc_price=calc_price))
-    assert model.find_price() == Price(0.001, 0.002)
+    assert model.find_price() == Price(0.001, 0.002, cached=0.0001, written=0.003)
     assert replace(model, model="another").find_price() is None
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     assert model.find_price() is None

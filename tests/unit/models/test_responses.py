@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.models.responses import (
@@ -621,7 +621,6 @@ def test_logprobs_of_responses_have_the_form_of_the_chat_api() -> None:
 
 @pytest.mark.parametrize("take", TAKES)
 @given(body=BODIES | ANY_VALUES, status=st.sampled_from([200, 201, 404, 500]))
-@settings(max_examples=100)
 def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: ANN401  # any JSON
     """Whatever JSON comes, there is a completion, and it is OK only with a text."""
     check_laws(read_body(status, json.dumps(body).encode(), take))
@@ -629,7 +628,6 @@ def test_any_json_is_read(take: Take, body: Any, status: int) -> None:  # noqa: 
 
 @pytest.mark.parametrize("take", TAKES)
 @given(inner=ANY_VALUES)
-@settings(max_examples=100)
 def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # noqa: ANN401  # any JSON
     """Whatever stands where the message should be, there is a completion, and it is OK only with a text."""
     shells = [
@@ -649,7 +647,6 @@ def test_any_json_inside_an_answer_is_read(take: Take, inner: Any) -> None:  # n
 
 @pytest.mark.parametrize("take", TAKES)
 @given(body=st.binary(max_size=200), status=st.integers(min_value=0, max_value=999))
-@settings(max_examples=100)
 def test_any_bytes_are_read(take: Take, body: bytes, status: int) -> None:
     """Whatever bytes come, there is a completion, and it is OK only with a text."""
     check_laws(read_body(status, body, take))

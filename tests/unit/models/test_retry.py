@@ -11,6 +11,7 @@ import pytest
 from answerkey.models.calls import Clock, Limits
 from answerkey.models.retry import (
     Bucket,
+    ConcurrencyLimit,
     Health,
     NoReply,
     NoReplyKind,
@@ -296,55 +297,11 @@ def test_an_endpoint_that_was_never_reached_is_given_up_with_the_first_call(labe
 # How many requests are under way at once.
 
 
-def pass_windows(semaphore: RequestSemaphore, *errors: int) -> list[int]:
-    """Note windows with so many errors, which come first; return the limit that follows each."""
-    found = []
-    for count in errors:
-        epoch = semaphore.epoch
-        for number in range(max(semaphore.limit, 8)):
-            semaphore.note(epoch, is_overload=number < count)
-        found.append(semaphore.limit)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("cap", "errors", "limits"),
-    [
-        # A healthy endpoint gets 8 requests at once, then twice as many each time, up to the cap.
-        (100, [0] * 5, [16, 32, 64, 100, 100]),
-        (2, [0, 0], [2, 2]),
-        # Where half of the requests and more fail, the limit is halved, until one is left.
-        (64, [8] * 5, [4, 2, 1, 1, 1]),
-        # After the first cut the limit grows by a sixteenth of the cap for each healthy window.
-        (64, [0, 0, 0, 40, 0, 0, 0], [16, 32, 64, 32, 36, 40, 44]),
-        # A light overload halves the limit; when that helps, growth goes on from there.
-        (64, [0, 0, 0, 20, 0], [16, 32, 64, 32, 36]),
-        # A share of errors that halving does not lower becomes the usual one; the cut is taken back.
-        (64, [0, 0, 0, 13, 7, 13, 13, 13], [16, 32, 64, 32, 64, 64, 64, 64]),
-    ],
-)
-def test_the_limit_follows_the_outcomes(cap: int, errors: list[int], limits: list[int]) -> None:
-    """It grows while all is well, and falls while that helps."""
-    semaphore = RequestSemaphore(cap)
-    assert semaphore.limit == min(8, cap)
-    assert pass_windows(semaphore, *errors) == limits
-
-
-def test_outcomes_from_before_a_cut_do_not_cut_again() -> None:
-    """A cut is judged by requests that were sent after it."""
-    semaphore = RequestSemaphore(64)
-    before = semaphore.epoch
-    assert pass_windows(semaphore, 8) == [4]
-    for _ in range(50):
-        semaphore.note(before, is_overload=True)
-    assert semaphore.limit == 4
-
-
 def test_a_semaphore_lets_in_as_many_as_the_limit() -> None:
     """The third has to wait until one of two has left; who is cancelled meanwhile takes no place."""
 
     async def run() -> list[object]:
-        semaphore = RequestSemaphore(2)
+        semaphore = RequestSemaphore(ConcurrencyLimit(2))
         await semaphore.enter()
         await semaphore.enter()
         third, gone = semaphore.enter(), semaphore.enter()
@@ -362,7 +319,7 @@ def test_calls_that_are_sent_again_go_first() -> None:
     """A waiting retry gets the next place, before new calls that came earlier."""
 
     async def run() -> list[str]:
-        semaphore = RequestSemaphore(1)
+        semaphore = RequestSemaphore(ConcurrencyLimit(1))
         order: list[str] = []
 
         async def wait_for_turn(name: str) -> None:
@@ -386,7 +343,7 @@ def test_new_calls_wait_while_twice_the_limit_is_unfinished() -> None:
     """Calls that wait for their next attempt hold no place, but new ones are not let in without end."""
 
     async def run() -> bool:
-        semaphore = RequestSemaphore(1)
+        semaphore = RequestSemaphore(ConcurrencyLimit(1))
         for _ in range(2):
             await semaphore.enter()
             semaphore.leave()

@@ -35,7 +35,7 @@ PIECES = (
     "A. x\nB. y\nC. z\nD. w\n", "Why?\nA. x\nB. y\nC. z\n", "Q: x\nA: ", "analysisA", "assistantfinal",
 )  # fmt: skip
 LONG = bool(os.environ.get("ANSWERKEY_LONG"))
-WHOLE = PIECES if LONG else ("answer is ", "A, ", "A is correct. ", "Canberra ")
+WHOLE = PIECES if LONG else ("answer is ", "A is correct. ", "Canberra ")
 
 
 class CountingList(list[Any]):

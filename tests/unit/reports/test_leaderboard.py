@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from answerkey.reports.html import describe_comparison
-from answerkey.reports.leaderboard import Column, describe_leaderboard, rank_ties
+from answerkey.reports.leaderboard import Column, describe_leaderboard, draw_leaderboard, rank_ties
 from answerkey.reports.samples import SampleTable
 from answerkey.runs import Run, load_run
 from answerkey.testing import Reply, TestServer
+from answerkey.text import plain_text
 
 Score = Callable[..., Run]
 SIZE = 100
@@ -138,3 +140,47 @@ def test_runs_that_cannot_be_compared_are_listed_without_ranks(score: Score) -> 
     found = describe(score("a", 60), score("b", 90, "exam"))
     assert found["refused"] is not None
     assert {row["name"] for row in found["leaderboard"]["rows"]} == {"a", "b"}
+
+
+def draw(*runs: Run, width: int = 100) -> list[str]:
+    """Return the lines of the table in a terminal, without what is said of it."""
+    return plain_text(draw_leaderboard(runs, width)).split("\n\n  Each cell")[0].splitlines()
+
+
+def put_together(*runs: Run) -> Run:
+    """Return the tasks of several runs as those of one."""
+    entries = [entry for run in runs for entry in run.manifest["tasks"]]
+    tasks = {key: task for run in runs for key, task in run.tasks.items()}
+    return replace(runs[0], manifest={**runs[0].manifest, "tasks": entries}, tasks=tasks)
+
+
+def test_a_terminal_has_one_table_with_the_best_first(score: Score) -> None:
+    """Value, interval and rank of each model in each task; a run that is not complete has no number."""
+    weak, strong = score("weak", 40), score("strong", 90)
+    stopped = replace(weak, manifest={**weak.manifest, "status": "incomplete"})
+    table = draw(weak, strong, stopped)
+    assert table[:3] == ["Comparison", "", f"  model{'quiz':>{len(table[2]) - 7}}"]
+    assert [one.rpartition("  ")[2] for one in table[3:]] == [
+        "90.0 [82.6, 94.5] 1",
+        "40.0 [30.9, 49.8] 2",
+        "incomplete",
+    ]
+    assert draw(stopped, stopped)[3].endswith("  incomplete")
+
+
+def test_tasks_that_do_not_fit_beside_each_other_stand_below(score: Score) -> None:
+    """Each block has the models again; the mean is the last column."""
+    quiz, other = score("quiz", 40), score("other", 60, "other")
+    more, others = score("quiz2", 80), score("other2", 70, "other")
+    both = [put_together(quiz, other), put_together(more, others)]
+    wide, narrow = draw(*both, width=400), draw(*both, width=80)
+    assert (wide[2].split(), len(wide)) == (["model", "quiz", "other", "mean"], 5)
+    assert [one.split()[1] for one in narrow if one.startswith("  model")] == ["quiz", "other", "mean"]
+    assert wide[3].endswith("80.0 [71.1, 86.7] 1  70.0 [60.4, 78.1] 1  75.0 [69.1, 80.9] 1")
+
+
+def test_runs_that_cannot_be_compared_have_no_ranks(score: Score) -> None:
+    """What keeps them from it is said."""
+    text = plain_text(draw_leaderboard([score("one", 40), score("two", 40, "other")], 400))
+    assert "There are no ranks: " in text
+    assert "Models share ranks" not in text

@@ -12,13 +12,15 @@ import pytest
 
 import answerkey as ak
 from answerkey.reports.overview import describe_overview
+from answerkey.reports.terminal import draw_summary
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
+from answerkey.text import plain_text
 
 RUN_KEYS = "id label path status started_at seconds simulated notices gates tasks"
 TASK_KEYS = (
-    "key display_name model dataset scorer rule num_trials samples headline counts metrics findings audited"
-    " plots rows"
+    "key display_name model forced dataset scorer rule num_trials votes samples headline counts metrics"
+    " findings audited plots rows"
 )
 HEADLINE_KEYS = "name value interval n right is_share chance above_chance baseline sentence note"
 PLOT_KEYS = "categories invalid rules letters recalls reliability latency tokens"
@@ -206,9 +208,20 @@ def test_trials_are_counted_apart_from_samples(
     task = make_task(solver=SOLVER, trials={"num_trials": 2, **aggregators})
     _, told = describe(write_run(tmp_path, rows, task=task, model="builtin/constant?choice=A"))
     assert (told["num_trials"], told["samples"], told["rows"]["trials"]) == (2, 3, 2)
+    assert told["votes"] == "100.00 % (6 of 6 trials agree with the majority; 0 of 3 samples tied)"
     assert told["rows"]["count"] == 6
     assert told["headline"]["chance"] == chance
     assert told["plots"]["categories"]["rows"] == [{"label": "law", "value": 1.0, "interval": None, "n": 6}]
+
+
+def test_samples_without_any_vote_are_said(tmp_path: Path) -> None:
+    """Replies that are INVALID agree on nothing; the terminal says the same as the page."""
+    rows = [{"question": str(place), "answer": "A", "category": "law"} for place in range(3)]
+    task = make_task(solver=SOLVER, trials={"num_trials": 2})
+    run = write_run(tmp_path, rows, task=task, model="builtin/constant?choice=?")
+    votes = "0.00 % (0 of 6 trials agree with the majority; 0 of 3 samples tied, 3 without any vote)"
+    assert describe(run)[1]["votes"] == votes
+    assert f"\n  self-consistency {votes}\n" in plain_text(draw_summary(run, 200))
 
 
 def test_an_incomplete_run_has_counts_and_no_shares(make_run: Callable[..., Run]) -> None:

@@ -17,7 +17,6 @@ from answerkey.reports.terminal import (
     draw_bar,
     draw_next_steps,
     draw_progress,
-    draw_side_by_side,
     draw_summary,
     format_cost,
     format_duration,
@@ -290,15 +289,6 @@ def test_json_has_no_infinite_number_and_whole_tracebacks(make_run: MakeRun) -> 
     (task,) = describe_run(run)["tasks"]
     assert (task["metrics"][0]["value"], task["tally"]["failures"]) == (None, {"own": RAISED})
     assert "  Longest    inf  100\n" in draw(run)
-
-
-def test_runs_stand_side_by_side(make_run: MakeRun) -> None:
-    """One row per run; an incomplete one shows no number."""
-    longest = make_run(entry={"model": {"name": "builtin/longest", "simulated": False}})
-    text = plain_text(draw_side_by_side([longest, make_run("incomplete")], 100))
-    assert "  mcqa: MCQA Accuracy\n" in text
-    assert "  builtin/longest                              50.00 %  [21.52, 78.48]  8" in text
-    assert "  builtin/simulated?accuracy=0.8 SIMULATED  incomplete                  8" in text
 
 
 # ---------------------------------------------------------------------------------- how far the calls are

@@ -92,17 +92,20 @@ def test_the_cache_is_asked_second_and_copied(tmp_path: Path) -> None:
     assert cache.list_known(["a", "b", "c"]) == {"a", "b"}
 
 
-def test_usage_is_summed_by_task_and_purpose() -> None:
+def test_usage_is_summed_by_task_purpose_and_source() -> None:
     """Calls and tokens of all asked calls are summed, failed ones too; what the cache gave is left out."""
     journal = Journal(None)
     judged = make_call("c", purpose="judge:j")
     journal.task("mcqa").add([(make_call("a"), SAID), (make_call("b"), ERROR), (judged, SAID)])
     journal.task("mcqa").add([(make_call("d"), replace(SAID, source="cache"))])
     journal.task("other").add([(make_call("e"), SAID)])
+    batch = replace(SAID, source="batch", cached_tokens=4, cache_write_tokens=3)
+    journal.task("other").add([(make_call("f"), batch)])
     assert journal.sum_usage() == [
-        Usage("mcqa", "judge:j", 1, 10, 1),
-        Usage("mcqa", "solve", 2, 10, 1),
-        Usage("other", "solve", 1, 10, 1),
+        Usage("mcqa", "judge:j", "live", 1, (10, 1, 0, 0)),
+        Usage("mcqa", "solve", "live", 2, (10, 1, 0, 0)),
+        Usage("other", "solve", "batch", 1, (10, 1, 4, 3)),
+        Usage("other", "solve", "live", 1, (10, 1, 0, 0)),
     ]
 
 
@@ -120,7 +123,7 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     found = journal.find([make_call("a"), make_call("b")])
     assert found["a"] == odd
     assert found["b"].reply == {"a": {"b": ["c"]}, "d": [1], "e": "1.5"}
-    assert journal.sum_usage() == [Usage("mcqa", "solve", 2, 20, 2)]
+    assert journal.sum_usage() == [Usage("mcqa", "solve", "live", 2, (20, 2, 0, 0))]
     assert [call.error for call in journal.list_calls("mcqa")] == ["\udfff", None]
 
 

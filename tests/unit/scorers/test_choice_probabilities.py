@@ -68,10 +68,13 @@ def test_spellings_of_a_choice_add_up() -> None:
         ),
         ("analysis", "We", " have", " A", ".", "assistant", "final"),
         ("<think>", *("hm " for _ in range(200)), "</think>"),
+        ('{"', "answer", '":"'),
+        ("{\n ", ' "', "answer", '"', ":", ' "'),
+        ("<think>", "A", "</think>", '{"', "answer", '": "'),
     ],
 )
 def test_probabilities_are_read_after_the_thoughts(thoughts: tuple[str, ...]) -> None:
-    """The first token of the answer counts, not that of a thought."""
+    """The first token of the answer counts, not that of a thought, nor that of JSON around a choice."""
     sent = send("B", {"B": 0.99, "A": 0.01}, *thoughts)
     found = judge_probabilities(sent, CHOICES, "B", "B")
     assert (found.metadata["predicted_choice"], found.metadata["answer_token"]) == ("B", "B")

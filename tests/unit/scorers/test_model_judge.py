@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from answerkey.errors import InternalError, SpecError
 from answerkey.models.model import open_model
 from answerkey.scorers import ModelScorer, compile_templates
-from answerkey.scorers.model_judge import ModelAsAJudge, UnreadableVerdict, Verdict, read_verdict
+from answerkey.scorers.model_judge import (
+    ModelAsAJudge,
+    ModelClassifier,
+    ModelJudge,
+    ModelLabeler,
+    UnreadableVerdict,
+    Verdict,
+    read_label,
+    read_verdict,
+)
 from answerkey.types import Completion, Completions, CompletionStatus, Question, Samples, Score, Scores
 
 FIVE = (1, 5)
@@ -38,7 +47,6 @@ FIVE = (1, 5)
         ('{"score": 4, "details": {"score": 1}}', (4.0, None, None)),
         ('{"reasoning": "two\nlines", "score": 4}', (4.0, "two\nlines", None)),
         ('{"reasoning": "{\\"score\\": 1}", "score": 4}', (4.0, '{"score": 1}', None)),
-        ('<think>maybe {"score": 1}</think>\n{"score": 4}', (4.0, None, None)),
         ('{"score": 4} or in other words {"score": 4.0, "reasoning": "x"}', (4.0, "x", None)),
         ("4", (4.0, None, None)),
         (" 4.5\n", (4.5, None, None)),
@@ -56,7 +64,6 @@ def test_verdict_is_found(text: str, expected: Verdict) -> None:
     ("text", "why"),
     [
         ("", "the reply is empty"),
-        ("<think>hm</think>", "the reply is empty"),
         ("I would say it is good.", "the reply has no JSON object with a `score`: 'I would say it is good.'"),
         ("Score: 4", "no JSON object"),
         ("4/5", "no JSON object"),
@@ -168,7 +175,7 @@ def build_table(*completions: Completion) -> tuple[Samples, Completions]:
 
 
 def score(
-    say: Callable[[str], Completion | str], *completions: Completion, judge: ModelAsAJudge | None = None
+    say: Callable[[str], Completion | str], *completions: Completion, judge: ModelJudge | None = None
 ) -> tuple[list[Score], FakeModel]:
     """Return the scores of completions to the question `why`, and the model that was asked."""
     model = FakeModel(say)
@@ -282,6 +289,7 @@ def test_second_unreadable_reply_fails_the_row() -> None:
         (Completion(None, CompletionStatus.REFUSED), "the judge refused"),
         (Completion(None, CompletionStatus.NO_TEXT), "the reply has no text"),
         (Completion(" "), "the reply is empty"),
+        (Completion("<think>hm</think>"), "the reply is empty"),
         (
             Completion('{"score', finish_reason="length"),
             (
@@ -382,7 +390,9 @@ def test_page_lists_fields_and_outputs() -> None:
     page = (REFERENCE / "scorer-model_as_a_judge_scorer.md").read_text(encoding="utf-8")
     sections = {part.partition("\n")[0]: part for part in page.split("\n## ")}
     rows = {name: re.findall(r"^\| `(\w+)` \|", part, flags=re.MULTILINE) for name, part in sections.items()}
-    assert rows["Fields"] == [one.name for one in dataclasses.fields(ModelAsAJudge)]
+    assert rows["Fields"] == [
+        one.name for one in dataclasses.fields(ModelAsAJudge) if not one.name.startswith("_")
+    ]
     assert rows["Outputs"] == [*ModelAsAJudge.value_names, *ModelAsAJudge.metadata_names]
     reasons = ["TEMPLATE_FAILED", "JUDGE_UNREADABLE", "JUDGE_CALL_FAILED", "CALL_FAILED"]
     assert rows["Samples without a score"] == reasons
@@ -397,3 +407,140 @@ def test_names_are_those_of_the_scores() -> None:
     assert isinstance(build_judge(), ModelScorer)
     unit = (0.0, 1.0)
     assert build_judge().scales == {"score": unit, "confidence": unit, "raw_score": (1, 5)}
+
+
+# Judges that answer with a label.
+
+LABELS = ("good", "N.A.", "'quoted'", "Bad one")
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("good", "good"),
+        (" good\n", "good"),
+        ('"good"', "good"),
+        ("'good'.", "good"),
+        ('"good."', "good"),
+        ("\u201cgood\u201d", "good"),
+        ("`good` .", "good"),
+        ("\u00a0good.\u00a0", "good"),
+        ("N.A.", "N.A."),
+        ("'N.A.'.", "N.A."),
+        ("'quoted'", "'quoted'"),
+        ("Bad one.", "Bad one"),
+    ],
+)
+def test_label_is_read(text: str, label: str) -> None:
+    """White space, quotes and a final full stop are taken away, unless a label has them."""
+    assert read_label(text, LABELS) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Good", "the reply is none of the labels: 'Good'"),
+        ("good!", "none of the labels"),
+        ("good..", "none of the labels"),
+        ("bad one", "none of the labels"),
+        ("good, Bad one", "none of the labels"),
+        ("The answer is good.", "none of the labels"),
+        ('{"label": "good"}', "none of the labels"),
+        (" ", "the reply is empty"),
+        ("'.'", "the reply is empty"),
+    ],
+)
+def test_no_label_is_guessed(text: str, why: str) -> None:
+    """Case matters, and a label within a sentence is none."""
+    with pytest.raises(UnreadableVerdict) as caught:
+        read_label(text, LABELS)
+    assert why in str(caught.value)
+
+
+def test_without_labels_any_text_is_one() -> None:
+    """Of a text that is free, the same is taken away; nothing is no label."""
+    assert read_label(' "off topic." ', ()) == "off topic"
+    with pytest.raises(UnreadableVerdict, match="the reply is empty"):
+        read_label('""', ())
+
+
+def build_classifier(**changes: Any) -> ModelClassifier:  # noqa: ANN401 - fields of the scorer
+    """Return a classifier with one label for right and two for wrong."""
+    own: dict[str, Any] = {"correct_labels": ("yes",), "incorrect_labels": ("no", "unsure")}
+    return ModelClassifier("j", "{{ input_prompt }}", **(own | changes))
+
+
+def test_classifier_says_right_or_wrong() -> None:
+    """The label decides `is_correct`, and is kept; a reply that is no label is never a class."""
+
+    def say(text: str) -> str:
+        return text.partition("\n")[0].removeprefix("Your reply could not be used: ")
+
+    (right, wrong, unsure, lost), model = score(
+        say,
+        *map(Completion, ("yes", "no.", "<think>yes</think>unsure", "Yes")),
+        judge=build_classifier(),
+    )
+    assert [one.values["is_correct"] for one in (right, wrong, unsure)] == [1.0, 0.0, 0.0]
+    assert [one.metadata["label"] for one in (right, wrong, unsure)] == ["yes", "no", "unsure"]
+    assert unsure.metadata["judge_text"] == "<think>yes</think>unsure"
+    assert (lost.status.value, lost.reason) == ("FAILED", "JUDGE_UNREADABLE")
+    assert (lost.values, lost.metadata["label"]) == ({"is_correct": None}, None)
+    assert str(lost.metadata["judge_error"]).startswith("the reply is none of the labels: ")
+    assert model.asked[0] == [
+        {"role": "system", "content": "You judge the output of another model."},
+        {
+            "role": "user",
+            "content": 'yes\n\nAnswer with one of these labels and nothing else: "yes", "no", "unsure"',
+        },
+    ]
+    assert len(model.asked) == 5  # the last reply was asked for once more
+
+
+def test_labeler_gives_the_label() -> None:
+    """The label is the value; without `valid_labels` any text is one, and the prompt names none."""
+    closed = ModelLabeler("j", "{{ input_prompt }}", valid_labels=("sure", "unsure"))
+    free = ModelLabeler("j", "{{ input_prompt }}", system_prompt=None)
+    (found, lost), model = score(lambda _: "sure", Completion("x"), Completion("y"), judge=closed)
+    assert (found.values, lost.values) == ({"label": "sure"}, {"label": "sure"})
+    assert model.asked[0][0]["content"] == "You label the output of another model."
+    (found,), model = score(lambda _: '"Off topic."', Completion("x"), judge=free)
+    assert (found.values, found.metadata["judge_text"]) == ({"label": "Off topic"}, '"Off topic."')
+    assert model.asked == [[{"role": "user", "content": "x\n\nAnswer with the label and nothing else."}]]
+
+
+def test_json_is_taken_off_only_where_it_was_asked_for() -> None:
+    """With structured outputs `{"label": …}` is the label; without them it is none of the labels."""
+    for said, status in (('{"label": "yes"}', "SCORED"), ("yes", "SCORED"), ('["yes"]', "FAILED")):
+        (found,), _ = score(
+            lambda _, said=said: said,  # type: ignore[misc]  # the default binds the loop's value
+            Completion("x"),
+            judge=build_classifier(use_structured_outputs=True),
+        )
+        assert found.status.value == status
+    (found,), _ = score(lambda _: '{"label": "yes"}', Completion("x"), judge=build_classifier())
+    assert found.reason == "JUDGE_UNREADABLE"
+
+
+@pytest.mark.parametrize(
+    ("changes", "errors"),
+    [
+        ({}, []),
+        ({"correct_labels": ()}, [("correct_labels", "`correct_labels` is empty")]),
+        ({"incorrect_labels": ()}, [("incorrect_labels", "`incorrect_labels` is empty")]),
+        ({"incorrect_labels": ("no", "yes")}, [("incorrect_labels", "the label 'yes' is given twice")]),
+        ({"correct_labels": ("yes", "yes")}, [("correct_labels", "the label 'yes' is given twice")]),
+    ],
+)
+def test_labels_must_tell_right_from_wrong(changes: Any, errors: list[tuple[str, str]]) -> None:  # noqa: ANN401
+    """Labels for both, each once."""
+    _, found = compile_templates(build_classifier(**changes))
+    assert [(name, error.message) for name, error in found] == errors
+    assert {error.code for _, error in found} <= {"E108"}
+
+
+def test_labels_of_a_labeler_are_checked() -> None:
+    """No label twice; none at all is fine."""
+    _, found = compile_templates(ModelLabeler("j", "x", valid_labels=("a", "a")))
+    assert [name for name, _ in found] == ["valid_labels"]
+    assert compile_templates(ModelLabeler("j", "x"))[1] == []

@@ -11,7 +11,7 @@ import pytest
 
 from answerkey.models.calls import MemoryLedger
 from answerkey.models.model import LiveModel, open_model
-from answerkey.scorers.model_judge import ModelAsAJudge
+from answerkey.scorers.model_judge import ModelAsAJudge, ModelClassifier, ModelLabeler
 from answerkey.testing import Behaviour, Reply, TestServer
 from answerkey.testing.replies import Messages, read_prompt
 from answerkey.types import Completion, Completions, Samples, Scores
@@ -123,3 +123,57 @@ def test_a_single_answer_is_a_single_call(server: TestServer) -> None:
         assert [one.values for one in bound.score(samples, table).rows()] == [{"score": 1.0}]
         bound.close()
     assert server.asked.total == 1
+
+
+def test_enum_of_the_labels_is_asked_for() -> None:
+    """The request has the labels as an enum, byte for byte; the JSON around the reply is taken off."""
+    judge = ModelClassifier(
+        "judge",
+        "A: {{ input_prompt }}",
+        use_structured_outputs=True,
+        correct_labels=("right",),
+        incorrect_labels=("wrong",),
+    )
+    samples = Samples(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
+    table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
+    with TestServer('{"label": "right"}') as server, open_judge(server) as model:
+        bound = judge.bind(model, key="quality")
+        (found,) = bound.score(samples, table).rows()
+        bound.close()
+        (sent,) = server.asked.requests
+    assert (found.values, found.metadata["label"]) == ({"is_correct": 1.0}, "right")
+    assert sent.body == {
+        "model": "judge",
+        "messages": [
+            {"role": "system", "content": "You judge the output of another model."},
+            {
+                "role": "user",
+                "content": "A: Canberra\n\nAnswer with one of these labels and nothing else:"
+                ' "right", "wrong"',
+            },
+        ],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {
+                "name": "answer",
+                "schema": {
+                    "type": "object",
+                    "properties": {"label": {"type": "string", "enum": ["right", "wrong"]}},
+                    "required": ["label"],
+                    "additionalProperties": False,
+                },
+                "strict": True,
+            },
+        },
+    }
+
+
+def test_label_of_any_kind_has_no_enum(server: TestServer) -> None:
+    """Without `valid_labels` the shape asks for text; by default no shape is asked for."""
+    free = ModelLabeler("judge", "{{ input_prompt }}")
+    assert free.schema["properties"] == {"label": {"type": "string"}}
+    samples = Samples(pl.DataFrame({"question": ["capital?"]}), pl.Series(["a"]))
+    table = Completions.build(samples.ids, [Completion("Canberra")], source="recorded")
+    with open_judge(server) as model:
+        free.bind(model, key="tone").score(samples, table)
+    assert not any(one.body and "response_format" in one.body for one in server.asked.requests)

@@ -240,7 +240,8 @@ def test_rules_that_give_the_verdict_of_others_are_counted_where_verdicts_differ
 
 def test_own_scorers_are_found_by_type() -> None:
     """The types of the docs are the keys of the registry; fields of templates are listed without loading."""
-    others = ["python", "model_as_a_judge_scorer", "choice_probabilities"]
+    judges = ["model_as_a_judge_scorer", "model_as_a_judge_classifier", "labeler_via_model"]
+    others = ["python", *judges, "choice_probabilities"]
     assert list(SCORERS) == ["string_equals_mcqa", "string_equals", *others]
     for name, scorer in SCORERS.items():
         assert name == scorer.type

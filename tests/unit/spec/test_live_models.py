@@ -161,6 +161,12 @@ ADAPTER = "model_adapters:\n  - {key: mine, process_input: %s, process_output: {
         ("{connection_type: placeholder}", "", "E301", "4:31"),
         ("{url: 'http://127.0.0.1/v1'}", "    task: embeddings\n", "E301", "15:7"),
         ("{connection_type: custom_inference, snippet: 'x = 1'}", "", "E108", "4:58"),
+        (
+            "{connection_type: custom_inference, snippet: 'def infer(messages): return 1'}",
+            "    generation: {answer_format: choice}\n",
+            "E108",
+            "15:7",
+        ),
         ("{url: 'https://evil.example/v1', model_key: $OPENAI_API_KEY}", "", "E117", "4:57"),
         ("{url: '$OPENAI_API_KEY/v1'}", "", "E117", "4:19"),
         (

@@ -258,6 +258,56 @@ def test_the_evaluation_has_its_own_config(project: Write) -> None:
     assert (one.selection.num_samples, one.task.dataset_columns) == (7, {"answer_column": "key"})
 
 
+MATRIX = RUN[: RUN.index("  task_specifications:")]
+
+
+def test_a_matrix_asks_every_model_every_task(project: Write) -> None:
+    """A task is named by its key, or is a task specification; a model of the caller's stands in for all."""
+    tasks = "[mcqa, {task_key: mcqa, key: few, num_samples: 3}]"
+    models = "[builtin/random, builtin/longest]"
+    project(run_yaml=f"{MATRIX}  matrix: {{models: {models}, tasks: {tasks}}}\n", task_yaml=TASK + SOLVER)
+    plan = load_plan("run.yaml").value
+    assert plan is not None
+    assert {key: [(one.key, one.model) for one in each] for key, each in plan.matrix.items()} == {
+        name: [("mcqa", name), ("few", name)] for name in ("builtin/random", "builtin/longest")
+    }
+    assert [one.specifications for one in plan.split()] == list(plan.matrix.values())
+    chosen = load_plan("run.yaml", Overrides(model="builtin/overlap")).value
+    assert chosen is not None
+    assert (dict(chosen.matrix), [one.model for one in chosen.specifications]) == (
+        {},
+        ["builtin/overlap"] * 2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("matrix", "errors"),
+    [
+        ("{models: [builtin/rndom], tasks: [mcqa]}", ["E301 8:21"]),
+        ("{models: [builtin/random, builtin/random], tasks: [mcqa]}", ["E114 8:37"]),
+        ("{models: [builtin/random], tasks: [mcq]}", ["E113 8:46"]),
+        ("{models: [builtin/random], tasks: [{task_key: mcqa, model_key: x}]}", ["E108 8:63"]),
+        ("{models: [builtin/random, {a: b}], tasks: [mcqa], x: 1}", ["E108 8:37", "E107 8:61"]),
+        ("{models: [], tasks: mcqa}", ["E108 8:20", "E108 8:31"]),
+        ("{models: [builtin/random]}", ["E108 8:11"]),
+    ],
+)
+def test_what_is_wrong_with_a_matrix_is_told_where_it_stands(
+    project: Write, matrix: str, errors: list[str]
+) -> None:
+    """Names that are not known, named twice, or in the wrong place."""
+    project(run_yaml=f"{MATRIX}  matrix: {matrix}\n", task_yaml=TASK + SOLVER)
+    assert [one.replace("run.yaml:", "") for one in find_errors()] == errors
+
+
+def test_a_matrix_stands_in_place_of_task_specifications(project: Write) -> None:
+    """Both together are an error, and so is neither."""
+    project(run_yaml=f"{RUN}  matrix: {{models: [builtin/random], tasks: [mcqa]}}\n", task_yaml=TASK + SOLVER)
+    assert [one.message for one in load_plan("run.yaml").errors] == [
+        "`matrix` and `task_specifications` exclude each other"
+    ]
+
+
 def test_names_that_are_not_defined_get_the_nearest(project: Write) -> None:
     """A config name that nobody declares, and a parameter that names nothing, where it is given."""
     project(run_yaml=EVALUATION.replace("{answer_column: right}", "{answer_colum: right}"))

@@ -19,7 +19,7 @@ import pytest
 
 from answerkey.models.responses import read_message
 from answerkey.testing import FAULTS, KINDS, Asked, Behaviour, Reply, TestServer, answer_by_hash, read_config
-from answerkey.testing.replies import Messages, find_reply, read_prompt
+from answerkey.testing.replies import Messages, find_reply, obey, read_prompt
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "testing.md"
 CHAT = "/v1/chat/completions"
@@ -438,6 +438,30 @@ def test_batch_is_uploaded_polled_and_fetched() -> None:
         assert fetch(server, batch["error_file_id"])["c0"]["status_code"] == 500
 
 
+def test_batches_of_anthropic_and_gemini_are_made_polled_and_listed() -> None:
+    """In the forms of their APIs; Gemini's fields have two spellings, and what is no batch is refused."""
+    asked = {"model": "m", "max_tokens": 9, "messages": HI}
+    entry = {"request": BODIES["gemini"][1], "metadata": {"key": "g"}}
+    order = {"display_name": "mine", "input_config": {"requests": {"requests": [entry]}}}
+    make = "/v1beta/models/g:batchGenerateContent"
+    with TestServer("B", Behaviour(batch_polls=1)) as server:
+        made = send(server, {"requests": [{"custom_id": "a", "params": asked}]}, "/v1/messages/batches").json
+        assert (made["id"], made["processing_status"]) == ("batch_1", "in_progress")
+        over = get(server, "/v1/messages/batches/batch_1").json
+        assert over["request_counts"]["succeeded"] == 1
+        (line,) = get(server, over["results_url"]).body.splitlines()
+        assert json.loads(line)["result"]["message"]["content"] == [{"type": "text", "text": "B"}]
+        assert get(server, "/v1/messages/batches").json["data"] == [over]
+        assert send(server, {"batch": order}, make).json["metadata"]["displayName"] == "mine"
+        done = get(server, "/v1beta/batches/batch_2").json
+        (answer,) = done["response"]["inlinedResponses"]["inlinedResponses"]
+        assert answer["metadata"] == {"key": "g"}
+        assert answer["response"]["candidates"][0]["content"]["parts"] == [{"text": "B"}]
+        assert get(server, "/v1beta/batches").json["operations"][0] == done
+        for path, body in ((make, {"batch": {}}), (make, {"batch": 3}), ("/v1/messages/batches", {})):
+            assert send(server, body, path).status == 400
+
+
 @pytest.mark.parametrize(("outcome", "served", "left"), [("expired", 2, 1), ("failed", 0, 0)])
 def test_batch_may_end_otherwise(outcome: str, served: int, left: int) -> None:
     """An expired batch has served a part; a failed one nothing."""
@@ -506,3 +530,23 @@ def test_page_names_everything() -> None:
     counts = {field.name for field in dataclasses.fields(Asked) if not field.name.startswith("_")}
     assert {*KINDS, *(field.name for field in dataclasses.fields(Behaviour)), *counts} - named == set()
     assert all(f"| `{name}` | {text} |" in page for name, text in FAULTS.items())
+
+
+@pytest.mark.parametrize(
+    ("body", "reply", "text"),
+    [
+        ({"guided_choice": ["A", "B"]}, Reply("A or B"), "B"),
+        ({"structured_outputs": {"choice": ["AB", "A"]}}, Reply("AB!"), "AB"),
+        ({"structured_outputs": {"choice": ["no", "yes"]}}, Reply("hm"), "no"),
+        ({"tool": {"properties": {"letter": {"enum": [1, 2]}}}}, Reply("2"), '{"letter": "2"}'),
+        ({"guided_choice": ["A", "B"]}, Reply("B", "reasoning"), "B"),
+        ({"guided_choice": ["A", "B"]}, Reply("The answer", "truncated"), "The answer"),
+        ({"guided_choice": []}, Reply("hm"), "hm"),
+        ({"response_format": {"type": "json_object"}}, Reply("hm"), "hm"),
+        ({"messages": [{"role": "assistant", "content": "So: ", "prefix": True}]}, Reply("B"), "So: B"),
+        ({"messages": "no list"}, Reply("B"), "B"),
+    ],
+)
+def test_a_reply_is_what_its_request_allows(body: dict[str, object], reply: Reply, text: str) -> None:
+    """The last choice that the text names, or the first of all, in JSON where a property is to hold it."""
+    assert obey(body, reply).text == text

@@ -49,6 +49,13 @@ def test_new_runs_appear_and_gone_ones_go(catalog: Catalog, runs: Path) -> None:
         catalog.find(make_id("third"))
 
 
+def test_runs_of_several_models_are_listed_with_their_folder(catalog: Catalog, runs: Path) -> None:
+    """They lie one folder deeper; in that folder itself they are known by their own names."""
+    shutil.copytree(runs / "first", runs / "several" / "1-first")
+    assert {one["label"] for one in catalog.list()} == {"first", "second", "several/1-first"}
+    assert [one["label"] for one in Catalog(runs / "several").list()] == ["1-first"]
+
+
 def test_a_run_that_is_gone_is_said_to_be_gone(catalog: Catalog, runs: Path) -> None:
     """Between the list and the click it may vanish."""
     entry = catalog.find(make_id("first"))

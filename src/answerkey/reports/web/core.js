@@ -39,9 +39,14 @@
   }
 
   function set(element, name, value) {
-    if (REFUSED.test(name)) throw new Error(`the attribute ${name} is not set here`);
+    if (REFUSED.test(name) && !(name === "src" && isImage(value))) throw new Error(`the attribute ${name} is not set here`);
     if (name === "href" && !String(value).startsWith("#")) throw new Error("links stay on this page");
     element.setAttribute(name, value === true ? "" : String(value));
+  }
+
+  // Only bytes of these types may be shown; whatever else `src` names would be fetched.
+  function isImage(value) {
+    return /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+$/.test(value || "");
   }
 
   function listen(element, handlers) {
@@ -304,7 +309,7 @@
   }
 
   ak.core = {
-    el, svg, put, link, unseen, said, sentence, capitalize, banner, sign, makeVisible, writeOut, HIDDEN,
+    el, svg, put, link, unseen, said, sentence, capitalize, banner, sign, isImage, makeVisible, writeOut, HIDDEN,
     isNumber, count, counted, precision, percent, number, figure, interval, difference, probability, sayIs, seconds, moment,
     judge, verdict, VERDICTS,
     parseRoute, makeRoute, go, swap, note,

@@ -65,10 +65,18 @@
   }
 
   function drawRow(sample) {
-    if (sample.question === null && !sample.choices.length) return null;
+    const images = sample.images || [];
+    if (sample.question === null && !sample.choices.length && !images.length) return null;
     return station("Question",
+      images.map(drawImage),
       sample.question !== null && drawText(sample.question),
       sample.choices.length > 0 && el("ul", { class: "choices", "aria-label": "Choices" }, sample.choices.map(drawChoice)));
+  }
+
+  // An address stays text, for nothing is fetched.
+  function drawImage({ name, data }) {
+    return ak.core.isImage(data) ? el("img", { class: "picture", src: data, alt: ak.core.makeVisible(name) })
+      : el("p", { class: "small dim" }, said(name));
   }
 
   function drawChoice(choice) {
@@ -103,12 +111,12 @@
   }
 
   function drawCall({ status, finish_reason, latency, tokens }) {
-    const { prompt, completion, reasoning } = tokens || {};
+    const { prompt, completion, reasoning, cached } = tokens || {};
     const facts = Object.entries({
       status: status === "OK" ? null : status, "finish reason": finish_reason,
       latency: isNumber(latency) ? ak.core.seconds(latency) : null,
       "prompt tokens": isNumber(prompt) ? count(prompt) : null, "completion tokens": isNumber(completion) ? count(completion) : null,
-      "reasoning tokens": isNumber(reasoning) ? count(reasoning) : null,
+      "reasoning tokens": isNumber(reasoning) ? count(reasoning) : null, "cached tokens": isNumber(cached) ? count(cached) : null,
     }).filter(([, value]) => value);
     if (!facts.length) return null;
     return el("dl", { class: "facts inline" }, facts.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, said(value)))));

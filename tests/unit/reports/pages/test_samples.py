@@ -308,6 +308,21 @@ def test_every_scorer_has_its_verdict(make_run: MakeRun) -> None:
     assert verdicts[1]["why"] == "the text is not the ground truth"
 
 
+def test_label_of_a_judge_is_the_reason(make_run: MakeRun) -> None:
+    """A judge that answers with a label says which, whether it is a value or metadata."""
+    with TestServer("'fine'.") as server:
+        judge = {"model_key": f"{server.url}#judge", "user_prompt": "{{ input_prompt }}"}
+        right = {"correct_labels": ["fine"], "incorrect_labels": ["odd"]}
+        scorers = [
+            {"type": "model_as_a_judge_classifier", **judge, **right},
+            {"type": "labeler_via_model", "purpose": "qa", **judge},
+        ]
+        table = open_table(make_run(scorers=scorers))
+    verdicts = table.describe(0)["verdicts"]
+    assert [one["why"] for one in verdicts] == ["the judge's label is 'fine'"] * 2
+    assert [one["value"] for one in verdicts] == [1.0, None]
+
+
 def test_rows_that_cannot_be_scored_say_why(make_run: MakeRun) -> None:
     """A FAILED row has its reason, and the check's own sentence."""
     bad = [*list_rows(), {"question": "Bad?", "answer": "Z", "completion": "A", "category": "nature"}]

@@ -1,0 +1,117 @@
+"""The recipes for servers that people start by hand: one command each, against replies as they send them.
+
+The servers themselves are not here; bodies and errors are those of their OpenAI-compatible endpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from answerkey.models.names import PROVIDERS
+from answerkey.testing import Reply, TestServer
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guide" / "local-models.md"
+USAGE = {"prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37}
+#: By provider: a name as the server knows it, what its messages have beside the content, what is on top, and
+#: how it says that it does not know a model.
+SERVERS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "vllm": (
+        "Qwen/Qwen3-8B",
+        {"reasoning_content": "B it is.", "tool_calls": [], "refusal": None},
+        {"prompt_logprobs": None, "kv_transfer_params": None, "system_fingerprint": None},
+        {"error": {"message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404}},
+    ),
+    "sglang": (
+        "Qwen/Qwen3-8B",
+        {"reasoning_content": "B it is.", "tool_calls": None},
+        {"metadata": {"weight_version": "default"}},
+        {"object": "error", "message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404},
+    ),
+    "llamacpp": (
+        "model.gguf",
+        {"reasoning_content": "B it is."},
+        {"timings": {"prompt_n": 30, "predicted_n": 7}, "system_fingerprint": "b6000-abc"},
+        {"error": {"code": 404, "message": "model `x` not found", "type": "not_found_error"}},
+    ),
+    "ollama": (
+        "qwen3:8b",
+        {"reasoning": "B it is."},
+        {"system_fingerprint": "fp_ollama"},
+        {
+            "error": {
+                "message": 'model "x" not found, try pulling it first',
+                "type": "not_found_error",
+                "param": None,
+                "code": None,
+            }
+        },
+    ),
+}
+
+
+def write_body(name: str) -> bytes:
+    """Return a chat completion as the server of this provider writes it."""
+    model, beside, on_top, _ = SERVERS[name]
+    message = {"role": "assistant", "content": "B", **beside}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model}
+    return json.dumps({**head, "choices": [choice], "usage": USAGE, **on_top}).encode()
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_recipe_gives_a_run(
+    tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The name and the address of the environment are enough: no key is sent, thoughts are kept apart."""
+    monkeypatch.chdir(tmp_path)
+    model = SERVERS[name][0]
+    with TestServer(Reply(body=write_body(name))) as server:
+        monkeypatch.setenv(f"{name.upper()}_BASE_URL", server.url)
+        words = ("--model", f"{name}/{model}", "--num-samples", 4, "--cache-policy", "no-cache")
+        done = call("run", ROOT / "examples" / "quickstart", *words, "--out", "a", "--json")
+        requests = [one for one in server.asked.requests if one.method == "POST"]
+    assert done.code == 0
+    (task,) = done.json["tasks"]
+    assert task["counts"] == dict.fromkeys(task["counts"], 0) | {"samples": 4, "scored": 4, "valid": 4}
+    assert {(one.path, (one.body or {})["model"]) for one in requests} == {("/v1/chat/completions", model)}
+    assert len(requests) == 4
+    assert not any("authorization" in one.headers for one in requests)
+    (file,) = Path("a").glob("tasks/*/completions/*.parquet")
+    stored = pl.read_parquet(file)
+    assert stored["reasoning"].to_list() == ["B it is."] * 4
+    assert (stored["completion"].to_list(), stored["finish_reason"].to_list()) == (["B"] * 4, ["stop"] * 4)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_unknown_model_is_told_in_the_server_s_words(
+    tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A model that was not started or pulled stops the run at once, with what the server says."""
+    monkeypatch.chdir(tmp_path)
+    refusal = SERVERS[name][3]
+    with TestServer(Reply(status=404, body=json.dumps(refusal).encode())) as server:
+        monkeypatch.setenv(f"{name.upper()}_BASE_URL", server.url)
+        done = call("run", ROOT / "examples" / "quickstart", "--model", f"{name}/x", "--num-samples", 2)
+    assert done.code == 3
+    assert refusal.get("message", refusal.get("error", {}).get("message")) in done.err
+    assert "HTTP 404" in done.err
+
+
+def test_guide_names_the_servers_that_there_are() -> None:
+    """Each row has the provider's name, and begins the server as the code tells people to."""
+    row = re.compile(r"^\| (?:\[(.+?)\]\(.+?\)|(.+?)) \| (.+?) \| `(\w+)/NAME` \|$", re.MULTILINE)
+    rows = row.findall(GUIDE.read_text(encoding="utf-8"))
+    found = {name: (linked or plain, start) for linked, plain, start, name in rows}
+    assert list(found) == ["vllm", "sglang", "llamacpp", "ollama", "lmstudio"]
+    for name, (title, start) in found.items():
+        assert PROVIDERS[name].title == title
+        if name != "lmstudio":
+            assert str(PROVIDERS[name].start).split(" MODEL")[0].split(" FILE")[0] in start

@@ -1,0 +1,609 @@
+"""`answerkey doctor` on a healthy endpoint and on broken ones: each is named, and so is what to do."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from answerkey.evaluate import doctor
+from answerkey.testing import Reply, TestServer
+from answerkey.testing.replies import read_prompt
+
+from .conftest import QUIZ, Call, write_rows
+
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+KEY = "sk-canary-0123456789abcdef"
+LIMITS = {
+    "x-ratelimit-limit-requests": "500",
+    "X-RateLimit-Limit-Tokens": "30000",
+    "x-ratelimit-reset-tokens": "6s",
+    "x-request-id": "7",
+}
+ANSWERS = {
+    "colour?": "B",
+    "legs": "D",
+    "fruit": "C",
+    "random": "fox, Rome, 7",
+    "ready": "Ready.",
+    "picture": "Red",
+}
+CHECKS = {
+    *("reachable", "model", "one letter", "thinking", "chat template", "stop words", "log-probabilities"),
+    *("images", "repeatable", "rate limits", "price"),
+}
+Messages = Sequence[Mapping[str, object]]
+
+
+def say(messages: Messages) -> str:
+    """Return what a healthy model says."""
+    prompt = read_prompt(messages)
+    return next((text for word, text in ANSWERS.items() if word in prompt), "A")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestServer]:
+    """Return a healthy endpoint, which states its limits."""
+    for name in ("OPENAI_API_KEY", "ANSWERKEY_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("answerkey.models.http.open_tls_context", lambda _: PLAIN)  # which takes its time
+    with TestServer(lambda messages: Reply(say(messages), headers=LIMITS)) as running:
+        yield running
+
+
+def examine(model: str, task: Any = None, **options: object) -> dict[str, Any]:  # noqa: ANN401 - of any kind
+    """Return what is found within the usual limits."""
+    return doctor.examine(model, task, 20.0, 0.01, **options)
+
+
+def find(checks: Sequence[Mapping[str, str]], check: str) -> Mapping[str, str]:
+    """Return the finding of a check."""
+    return next(one for one in checks if one["check"] == check)
+
+
+def test_a_healthy_endpoint_is_good_in_every_check(call: Call, server: TestServer) -> None:
+    """Exit code 0; each check is named once, nothing is cached, and all calls cost less than a cent."""
+    words = ("doctor", f"{server.url}#test", "--price", "0.15:0.60", "--json")
+    done = call(*words)
+    found = done.json["doctor"]
+    assert (done.code, found["good"], found["answered"], found["task"]) == (0, True, True, None)
+    assert {one["check"]: one["status"] for one in found["checks"]} == dict.fromkeys(CHECKS, "good")
+    assert (
+        find(found["checks"], "one letter")["seen"]
+        == "`stated_answer` reads 3 of 3 replies, 3 right; for example 'B'"
+    )
+    limits = "x-ratelimit-limit-requests: 500, x-ratelimit-limit-tokens: 30000"
+    assert find(found["checks"], "rate limits")["seen"] == limits
+    assert find(found["checks"], "price")["seen"].startswith("0.15 USD a million prompt tokens, 0.6 USD")
+    assert found["calls"] == server.asked.by_path["/v1/chat/completions"] == 10
+    assert 0 < found["cost"] < 0.01
+    assert call(*words).json["doctor"]["calls"] == 10
+
+
+def test_what_is_sent(server: TestServer) -> None:
+    """The questions first, as a data file would ask them; then one change of the request for each check."""
+    examine(f"{server.url}?seed=7#test")
+    assert server.asked.by_path == {"/v1/models": 1, "/v1/chat/completions": 10}
+    bodies = [json.dumps(one.body) for one in server.asked.requests if one.body]
+    letters = [
+        "Which of these is a colour?\n\nA. seven\nB. blue\nC. chair\nD. May",
+        "How many legs does a cat have?\n\nA. two\nB. ten\nC. six\nD. four",
+        "Which of these is a fruit?\n\nA. iron\nB. paper\nC. apple\nD. dust",
+    ]
+    asked = "\n\nAnswer with the letter of the right option and nothing else.\nAnswer:"
+
+    def write(content: object, **more: object) -> str:
+        return json.dumps({"model": "test", "messages": [{"role": "user", "content": content}], **more})
+
+    assert sorted(bodies[:3]) == sorted(write(text + asked, max_tokens=512, seed=7) for text in letters)
+    picture = [
+        {"type": "text", "text": doctor.TEXTS["colour"]},
+        {"type": "image_url", "image_url": {"url": doctor.TEXTS["picture"]}},
+    ]
+    few = {"max_tokens": 16, "seed": 7}
+    assert sorted(bodies[3:]) == sorted(
+        [
+            write("Write the word ready, and nothing else.", **few),
+            write(letters[0] + asked, **few, logprobs=True, top_logprobs=20),
+            write(letters[0] + asked, **few, logprobs=True, top_logprobs=5),
+            write(picture, **few),
+            *[write(doctor.TEXTS["random"], temperature=0.0, **few)] * 3,
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("api", "status", "seen", "mark"),
+    [
+        ("responses", "good", "a red picture is seen as red", "input_image"),
+        ("anthropic", "good", "a red picture is seen as red", "media_type"),
+        ("gemini", "good", "a red picture is seen as red", "inlineData"),
+        ("completions", "note", "none: the API `completions` takes none", ""),
+    ],
+)
+def test_a_picture_is_sent_as_each_api_has_it(
+    server: TestServer, api: str, status: str, seen: str, mark: str
+) -> None:
+    """Where it has any."""
+    found = find(examine(f"{server.url}?api={api}#test")["checks"], "images")
+    assert (found["status"], found["seen"]) == (status, seen)
+    bodies = [json.dumps(one.body) for one in server.asked.requests if one.body]
+    assert sum(f'"{mark}"' in one for one in bodies) == (1 if mark else 0)
+
+
+def think(text: str) -> Callable[[Messages], Reply]:
+    """Return a model that ends within its thoughts."""
+    return lambda _: Reply(f"<think>{text}", "truncated")
+
+
+numbers = itertools.count()
+TOKENS = {"B": -0.1, "C": -3.0}
+#: The broken endpoints that answer: what they answer, what stands behind `?`, the check that names what is
+#: wrong, its status and words, what to do, and the exit code.
+ANSWERING: dict[str, tuple[Any, str, str, str, str, str, int]] = {
+    "chatty, but read": (
+        lambda messages: f"Sure! The answer is {say(messages)}, I think.",
+        "",
+        "one letter",
+        "warning",
+        "3 of them are more than a letter",
+        "`extraction: stated_answer`",
+        0,
+    ),
+    "chatty": (
+        "That depends on you.",
+        "",
+        "one letter",
+        "failed",
+        "NOTHING_STATED",
+        "ask for the letter alone",
+        1,
+    ),
+    "always the same letter": ("A", "", "one letter", "warning", "0 right", "see `chat template`", 0),
+    "empty replies": (
+        Reply(kind="empty_text"),
+        "",
+        "one letter",
+        "failed",
+        "3 of 3 replies (EMPTY)",
+        "log",
+        1,
+    ),
+    "refusals": (
+        Reply("no", "refusal"),
+        "",
+        "one letter",
+        "failed",
+        "3 of 3 replies (REFUSED)",
+        "withheld",
+        1,
+    ),
+    "thoughts cut by the limit": (
+        think("Let me see"),
+        "?max_tokens=16",
+        "thinking",
+        "failed",
+        "the limit of 16 tokens ends 3 of 3 replies within the thoughts",
+        "raise `max_tokens`",
+        1,
+    ),
+    "thoughts cut by the limit of doctor": (
+        think("Let me see"),
+        "",
+        "thinking",
+        "warning",
+        "the limit of 512 tokens ends 3 of 3 replies",
+        "try a larger `?max_tokens=`",
+        0,
+    ),
+    "stop word within the thoughts": (
+        lambda _: Reply("<think>Let me see"),
+        "?stop=%0A",
+        "stop words",
+        "failed",
+        "a stop word (`'\\n'`) ends the reply within the thoughts",
+        "leave `stop` out",
+        1,
+    ),
+    "no chat template": (
+        lambda _: Reply(" and write it again. The word", "truncated"),
+        "?api=completions",
+        "chat template",
+        "warning",
+        "the model writes 'and write it again. The word': no chat template is applied",
+        "use the chat API",
+        1,
+    ),
+    "turn tokens": (
+        lambda messages: f"{say(messages)}<|im_end|>\n<|im_start|>user",
+        "",
+        "chat template",
+        "warning",
+        "a reply holds '<|im_end|>'",
+        "correct the server's chat template",
+        0,
+    ),
+    "log-probabilities dropped": (
+        lambda messages: Reply(say(messages), logprobs={}),
+        "",
+        "log-probabilities",
+        "warning",
+        "asked for, and none came",
+        "",
+        0,
+    ),
+    "few log-probabilities": (
+        lambda messages: Reply(say(messages), logprobs=TOKENS),
+        "",
+        "log-probabilities",
+        "warning",
+        "of the 2 likeliest tokens",
+        "",
+        0,
+    ),
+    "blind": (
+        lambda messages: "Blue" if "picture" in read_prompt(messages) else say(messages),
+        "",
+        "images",
+        "warning",
+        "a red picture is called 'Blue'",
+        "",
+        0,
+    ),
+    "not repeatable": (
+        lambda messages: f"fox {next(numbers)}" if "random" in read_prompt(messages) else say(messages),
+        "",
+        "repeatable",
+        "warning",
+        "temperature 0 gives 'fox ",
+        "set `seed`",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERING)
+def test_an_endpoint_that_answers_badly_is_named(call: Call, server: TestServer, name: str) -> None:
+    """The check that concerns it says what was seen, what it means and what to do."""
+    answers, query, check, status, seen, advice, code = ANSWERING[name]
+    server.change(answers)
+    done = call("doctor", f"{server.url}{query}#test", "--json")
+    found = find(done.json["doctor"]["checks"], check)
+    assert (found["status"], done.code) == (status, code)
+    assert (seen in found["seen"], advice in found["advice"], bool(found["means"])) == (True, True, True)
+    assert done.json["doctor"]["good"] == (code == 0)
+    assert done.json["doctor"]["calls"] <= 12
+
+
+def refuse(status: int, message: str, code: str | None = None, **headers: str) -> Reply:
+    """Return a reply that is an error in the way of OpenAI."""
+    body = json.dumps({"error": {"message": message, "code": code}}).encode()
+    return Reply(status=status, headers=headers, body=body)
+
+
+#: The endpoints that do not answer: what they do, the check that names it, its words, and what to do.
+SILENT: dict[str, tuple[Any, dict[str, Any], str, str, str]] = {
+    "hangs": (
+        "A",
+        {"faults": {"hang": 1.0}},
+        "reachable",
+        "no whole reply from `127.0.0.1` within 0.2 s",
+        "loaded?",
+    ),
+    "wrong key": ("A", {"api_key": "another"}, "key", "refuses the key (status 401)", "check the key"),
+    "no quota": (refuse(429, "Pay.", "insufficient_quota"), {}, "key", "has no quota left", "add credit"),
+    "unknown model": (
+        refuse(404, "There is no tast", "model_not_found"),
+        {},
+        "model",
+        "`127.0.0.1` does not know the model",
+        "did you mean `test`?",
+    ),
+    "web page": (
+        Reply(kind="html"),
+        {},
+        "reachable",
+        "is a web page, not an API",
+        "correct the name or the address",
+    ),
+    "rate limit": (
+        refuse(429, "Slow down", **{"Retry-After": "30", "x-ratelimit-limit-requests": "3"}),
+        {},
+        "rate limits",
+        "HTTP 429: Slow down (retry-after: 30, x-ratelimit-limit-requests: 3)",
+        "`rate_limit`",
+    ),
+    "refused parameter": (
+        "A",
+        {"unknown_fields": ("max_tokens",)},
+        "request",
+        "unknown field 'max_tokens'",
+        "correct",
+    ),
+    "server error": ("A", {"faults": {"500": 1.0}}, "request", "HTTP 500", "correct what the message names"),
+    "no JSON": (
+        Reply(kind="bad_json"),
+        {},
+        "request",
+        "the body is not JSON",
+        "correct what the message names",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_an_endpoint_that_does_not_answer_is_named(
+    call: Call, server: TestServer, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Exit code 3, one check that failed, no further calls; the key is in nothing that is printed."""
+    answers, behaviour, check, seen, advice = SILENT[name]
+    monkeypatch.setenv("ANSWERKEY_API_KEY", KEY)
+    server.change(answers, **behaviour)
+    words = ("doctor", f"{server.url}#tast", "--timeout", "0.2")
+    done = call(*words, "--json")
+    checks = done.json["doctor"]["checks"]
+    assert (done.code, [one["check"] for one in checks if one["status"] == "failed"]) == (3, [check])
+    assert (seen in checks[-1]["seen"], advice in checks[-1]["advice"]) == (True, True)
+    assert checks[-1]["means"]
+    assert (done.json["doctor"]["calls"], done.json["doctor"]["answered"]) == (3, False)
+    told = call(*words)
+    assert KEY not in done.out + done.err + told.out + told.err
+    assert f"\n  ✗ failed   {check}" in told.out
+
+
+def test_where_nothing_listens_the_server_is_named_that_should(call: Call) -> None:
+    """A refused connection is told at once."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    done = call("doctor", f"http://127.0.0.1:{port}/v1#test")
+    assert done.code == 3
+    assert "cannot connect to `127.0.0.1`: Connection refused" in " ".join(done.out.split())
+    assert "do: check the address, and that the endpoint is up\n" in done.out
+    assert "not good: 1 failed, 0 warnings; 3 calls, 0 + 0 tokens" in done.out
+
+
+def test_an_address_without_its_version_is_corrected(call: Call, server: TestServer) -> None:
+    """What is missing is most often `/v1`."""
+    server.change(Reply(kind="html"))
+    done = call("doctor", f"{server.root}/openai#test", "--json")
+    advice = done.json["doctor"]["checks"][-1]["advice"]
+    assert advice == f"most APIs have `/v1` in their address: write `{server.root}/openai/v1#test`"
+
+
+def test_a_key_that_is_not_sent_is_asked_for(call: Call, server: TestServer) -> None:
+    """Without a key, the environment value is named that would hold it."""
+    server.change(api_key="another")
+    found = call("doctor", f"{server.url}#test", "--json").json["doctor"]["checks"][-1]
+    assert "wants a key, and none is sent" in found["seen"]
+    assert found["advice"] == "set `ANSWERKEY_API_KEY` in the environment"
+
+
+def test_a_model_that_another_may_have_answered_for_is_a_warning(call: Call, server: TestServer) -> None:
+    """Servers that answer to any name are told by their list of models."""
+    found = call("doctor", f"{server.url}#my-model", "--json").json["doctor"]["checks"]
+    assert find(found, "model")["status"] == "warning"
+    assert find(found, "model")["advice"] == "models there: `test`"
+
+
+@pytest.mark.parametrize(
+    ("answers", "query", "where"),
+    [
+        (lambda m: Reply(say(m), "reasoning"), "", "apart from the text"),
+        (
+            lambda m: f"<think>Well.</think>{say(m)}",
+            "",
+            "in the text, as `<think>` or the like, and taken out",
+        ),
+        (lambda m: f"<think>Well.</think>{say(m)}", "?thinking=keep", "thoughts are in the text; "),
+    ],
+)
+def test_thoughts_are_found_where_they_go(server: TestServer, answers: Any, query: str, where: str) -> None:  # noqa: ANN401
+    """They are good as long as they end; whether a stop word would cut them is tried as well."""
+    server.change(answers)
+    checks = examine(f"{server.url}{query}#test")["checks"]
+    assert (find(checks, "thinking")["status"], where in find(checks, "thinking")["seen"]) == ("good", True)
+    assert find(checks, "stop words")["seen"] == "a stop word does not end the thoughts"
+    stops = [one.body["stop"] for one in server.asked.requests if one.body and "stop" in one.body]
+    assert stops == [["\n"]]
+
+
+def test_an_echo_is_left_out(server: TestServer) -> None:
+    """What is asked for to rank continuations would stand before every reply."""
+    found = examine(f"{server.url}?api=completions&echo=true#test")
+    assert find(found["checks"], "one letter")["status"] == "good"
+    assert not any("echo" in one.body for one in server.asked.requests if one.body)
+
+
+def test_thoughts_that_are_only_counted_are_found(server: TestServer) -> None:
+    """As OpenAI counts them in its Responses API, which knows no stop words."""
+    message = {"type": "message", "content": [{"type": "output_text", "text": "B"}]}
+    usage = {"input_tokens": 9, "output_tokens": 40, "output_tokens_details": {"reasoning_tokens": 39}}
+    server.change(Reply(body=json.dumps({"output": [message], "usage": usage}).encode()))
+    checks = examine(f"{server.url}?api=responses#test")["checks"]
+    seen = "thoughts are counted, not shown; most tokens of a reply with them: 40"
+    assert find(checks, "thinking")["seen"] == seen
+    assert find(checks, "stop words")["seen"] == "not seen: the API `responses` does not take `stop`"
+
+
+def test_a_stop_word_would_cut_the_thoughts(server: TestServer) -> None:
+    """Where none is set it is a note: do not set one."""
+
+    def answer(messages: Messages) -> Reply:
+        is_stopped = bool(server.asked.requests[-1].body and "stop" in server.asked.requests[-1].body)
+        return Reply("<think>Well." if is_stopped else f"<think>Well.</think>{say(messages)}")
+
+    server.change(answer)
+    found = find(examine(f"{server.url}#test")["checks"], "stop words")
+    assert (found["status"], found["advice"]) == ("note", "leave `stop` out")
+
+
+def test_checks_that_are_refused_are_notes(server: TestServer) -> None:
+    """A parameter that the endpoint does not take is no fault of its numbers."""
+    server.change(unknown_fields=("temperature", "logprobs"))
+    checks = examine(f"{server.url}#test")["checks"]
+    for check in ("repeatable", "log-probabilities"):
+        assert find(checks, check)["status"] == "note"
+        assert "HTTP 400: unknown field" in find(checks, check)["seen"]
+
+
+def test_some_questions_that_are_refused_are_a_warning(server: TestServer) -> None:
+    """The others are looked at."""
+    server.change(lambda m: refuse(503, "Busy") if "legs" in read_prompt(m) else Reply(say(m)))
+    checks = examine(f"{server.url}#test")["checks"]
+    assert find(checks, "reachable")["seen"] == "1 of 3 questions: HTTP 503: Busy"
+    assert "reads 2 of 2 replies, 2 right" in find(checks, "one letter")["seen"]
+
+
+def test_a_model_that_is_too_dear_is_told_before_the_first_call(call: Call, server: TestServer) -> None:
+    """At most a cent, or what is allowed; calls that no longer fit are not made, and said so."""
+    dear = call("doctor", f"{server.url}#test", "--price", "9000:9000", "--json")
+    assert (dear.code, dear.json["doctor"]["calls"], server.asked.by_path["/v1/chat/completions"]) == (
+        3,
+        0,
+        0,
+    )
+    (found,) = dear.json["doctor"]["checks"]
+    assert (found["check"], found["status"], found["advice"]) == (
+        "price",
+        "failed",
+        "allow more: `--max-cost`",
+    )
+    some = call("doctor", f"{server.url}#test", "--price", "30:30", "--json").json["doctor"]
+    assert (some["good"], some["calls"] < 10, some["cost"] <= 0.01) == (True, True, True)
+    assert any("more than is left of 0.01" in one["seen"] for one in some["checks"])
+    assert max(one.body["max_tokens"] for one in server.asked.requests if one.body) == 66
+    more = call("doctor", f"{server.url}#test", "--price", "30:0", "--max-cost", "1", "--json").json["doctor"]
+    assert more["calls"] == 10
+
+
+@pytest.fixture
+def task(tmp_path: Any) -> list[str]:  # noqa: ANN401 - a path
+    """Return the arguments of a task with the default rule."""
+    (tmp_path / "task.yaml").write_text(json.dumps(QUIZ))
+    rows = [
+        {"question": text, "answer": answer} for text, answer in (("colour?", "B"), ("legs", "D"), ("x", "A"))
+    ]
+    write_rows(tmp_path / "rows.jsonl", rows * 3)
+    return ["task.yaml", "--dataset", "rows.jsonl"]
+
+
+def test_a_task_brings_its_questions_its_rule_and_its_limit(
+    call: Call, server: TestServer, task: list[str]
+) -> None:
+    """The first samples are asked with the model's own limit, and read by the task's scorer."""
+    words = ("doctor", f"{server.url}?max_tokens=8#test", *task)
+    good = call(*words, "--json").json["doctor"]
+    assert (good["task"], good["good"]) == ("quiz", True)
+    assert find(good["checks"], "one letter")["seen"].startswith(
+        "`first_character` reads 3 of 3 replies, 3 right"
+    )
+    asked = [one.body for one in server.asked.requests if one.body]
+    assert [(one["max_tokens"], one["messages"][0]["content"]) for one in asked[:3]] == [
+        (8, "colour?"),
+        (8, "legs"),
+        (8, "x"),
+    ]
+    server.change(lambda messages: f"The answer is {say(messages)}.")
+    bad = call(*words)
+    assert (bad.code, "`first_character` cannot read 3 of 3 replies (NOT_A_CHOICE)" in bad.out) == (1, True)
+
+
+def test_a_run_file_brings_its_generation_parameters(server: TestServer, task: list[str]) -> None:
+    """What the file says of a task is sent with its questions."""
+    stated = {"task_key": "quiz", "generation": {"max_tokens": 9, "top_p": 0.5}}
+    run = {"tasks": [QUIZ], "evaluation": {"key": "e", "task_specifications": [stated]}}
+    examine(f"{server.url}#test", run, dataset=task[-1])
+    bodies = [one.body for one in server.asked.requests if one.body]
+    assert [(one["max_tokens"], one["top_p"]) for one in bodies[:3]] == [(9, 0.5)] * 3
+
+
+@pytest.mark.parametrize(
+    ("scorer", "seen"),
+    [
+        (
+            {"type": "string_equals", "ground_truth": "{{ sample.answer }}"},
+            "scorer `string_equals`: 3 of 3 right; for example 'B'",
+        ),
+        (
+            {
+                "type": "model_as_a_judge_scorer",
+                "model_key": "builtin/constant",
+                "user_prompt": "{{ sample.answer }}",
+            },
+            "a model judges the replies: not tried; for example 'B'",
+        ),
+    ],
+)
+def test_scorers_that_know_no_letters_have_a_note(
+    server: TestServer, task: list[str], scorer: dict[str, str], seen: str
+) -> None:
+    """What they say of the replies is shown where it costs nothing."""
+    quiz: dict[str, Any] = json.loads(json.dumps(QUIZ))
+    quiz["definition"]["scorers"] = [scorer]
+    checks = examine(f"{server.url}#test", quiz, dataset=task[-1])["checks"]
+    assert (find(checks, "one letter")["status"], find(checks, "one letter")["seen"]) == ("note", seen)
+
+
+def test_a_task_that_reads_log_probabilities_needs_them(server: TestServer, task: list[str]) -> None:
+    """Where they are dropped, the check fails."""
+    server.change(lambda messages: Reply(say(messages), logprobs={}))
+    scorer = {
+        "type": "choice_probabilities",
+        "ground_truth_choice": "{{ sample.answer }}",
+        "choices": [*"ABCD"],
+    }
+    quiz: dict[str, Any] = json.loads(json.dumps(QUIZ))
+    quiz["definition"]["scorers"] = [scorer]
+    found = examine(f"{server.url}?top_logprobs=5#test", quiz, dataset=task[-1])
+    assert (find(found["checks"], "log-probabilities")["status"], found["good"]) == ("failed", False)
+
+
+def test_a_longer_reply_that_the_task_reads_is_a_note(
+    call: Call, server: TestServer, task: list[str]
+) -> None:
+    """What the scorer reads is good enough for it."""
+    server.change(lambda messages: f"{say(messages)}. It is so.")
+    found = call("doctor", f"{server.url}#test", *task, "--json").json["doctor"]
+    assert (find(found["checks"], "one letter")["status"], found["good"]) == ("note", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["builtin/random"], "`doctor` asks an endpoint: `builtin/random` is none"),
+        (["openai/gpt-4.1-nano"], "`OPENAI_API_KEY` is not set"),
+        (["no-such-model"], "model `no-such-model` is not defined"),
+        (["openai/m", "nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_what_cannot_be_examined_is_an_error(
+    call: Call, server: TestServer, words: list[str], message: str
+) -> None:
+    """Exit code 2, before anything is sent."""
+    refused = call("doctor", *words)
+    assert (refused.code, message in refused.err, server.asked.total) == (2, True, 0)
+
+
+def test_what_a_terminal_shows(call: Call, server: TestServer) -> None:
+    """A sign and a word for each check, what to do below it, one line of counts; 100 cells wide."""
+    server.change("A")
+    done = call("doctor", f"{server.url}#test")
+    lines = done.out.splitlines()
+    assert done.err == (
+        "a dozen small calls, each of at most 20 s, for at most 0.01 USD, where the price is known\n"
+    )
+    assert lines[0] == f"{server.url}#test: built-in questions"
+    assert (
+        "  ! warning  one letter         `stated_answer` reads 3 of 3 replies, 0 right; for example 'A'"
+        in lines
+    )
+    assert f"{'':32}means: the questions are easy: the model may not see them" in lines
+    assert f"{'':32}do: see `chat template`" in lines
+    assert lines[-1].startswith("good: 0 failed, 2 warnings; 10 calls, ")
+    assert max(map(len, lines)) <= 100
+    assert call("doctor", f"{server.url}#test", "-q").err == ""

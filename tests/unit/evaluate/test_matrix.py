@@ -1,0 +1,334 @@
+"""Several models at once: endpoints asked at the same time, errors that stop one run alone, going on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey.datasets.dataset import open_dataset
+from answerkey.evaluate import matrix, pipeline, prepare, runner
+from answerkey.evaluate.checks import check_samples
+from answerkey.testing import Behaviour, TestServer, answer_by_hash
+
+from .conftest import SCORER, Project
+
+Messages = Sequence[Mapping[str, object]]
+LETTERS = answer_by_hash(["A", "B"])
+#: No test waits so long, unless it fails.
+LONG = 20.0
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., TestServer]]:
+    """Return what starts an endpoint."""
+    with ExitStack() as stack:
+        yield lambda *given: stack.enter_context(TestServer(*given))
+
+
+def name(server: TestServer, model: str = "m") -> str:
+    """Return the name of a model of an endpoint."""
+    return f"{server.url}#{model}"
+
+
+def run_matrix(project: Project, models: Sequence[Any], out: str = "all", **options: Any) -> ak.Matrix:  # noqa: ANN401
+    """Run the task file of a project with several models."""
+    given = {"dataset": str(project.folder / "rows.jsonl"), "cache_policy": "no-cache", **options}
+    return ak.run_matrix(project.folder / "task.yaml", models=models, out=project.folder / out, **given)
+
+
+def find_accuracy(run: ak.Run) -> float | None:
+    """Return the first number of a run."""
+    return next(iter(run.metrics.values())).value
+
+
+def read_status(project: Project, out: str = "all") -> list[str]:
+    """Return the status of each run below a folder, as its file says."""
+    files = sorted((project.folder / out).glob("*/run.json"))
+    return [json.loads(file.read_text())["status"] for file in files]
+
+
+def test_four_endpoints_are_asked_at_the_same_time(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """Each answers only once all of them have been asked."""
+    barrier = threading.Barrier(4)
+
+    def answer(_messages: Messages) -> str:
+        barrier.wait(LONG)
+        return "A"
+
+    project.write_rows([{"question": "q", "answer": "A"}])
+    made = run_matrix(project, [name(serve(answer)) for _ in range(4)])
+    assert (made.status, made.errors, len(made.runs)) == ("complete", {}, 4)
+    assert [find_accuracy(run) for run in made.runs] == [1.0] * 4
+
+
+def drop_times(value: Any) -> Any:  # noqa: ANN401 - whatever stands in a JSON file
+    """Return JSON without what a clock says, and without the list of runs beside."""
+    if isinstance(value, dict):
+        left = {"started_at", "ended_at", "latency", "files", "matrix"}
+        return {key: drop_times(one) for key, one in value.items() if key not in left}
+    return [drop_times(one) for one in value] if isinstance(value, list) else value
+
+
+def read_results(folder: Path) -> dict[str, object]:
+    """Return every file of a run: scores as bytes, the others without times."""
+    found: dict[str, object] = {}
+    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+        key = path.relative_to(folder).as_posix()
+        if "/completions/" in key:
+            found[key] = pl.read_parquet(path).drop("latency").to_dicts()
+        else:
+            found[key] = (
+                drop_times(json.loads(path.read_text())) if path.suffix == ".json" else path.read_bytes()
+            )
+    return found
+
+
+def test_runs_at_once_are_those_of_one_after_the_other(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """Every file is the same, byte for byte but for times, whatever else runs."""
+    project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(120)])
+    models = [
+        name(serve(answer_by_hash(["A", "B", "x"]), Behaviour(seed=seed)), f"m{seed}") for seed in range(3)
+    ]
+    made = run_matrix(project, models)
+    assert [path.name for path in sorted((project.folder / "all").iterdir())] == [
+        str(run.path).rpartition("/")[2] for run in made.runs
+    ]
+    for number, model in enumerate(models):
+        alone = project.run(f"alone-{number}", model=model, cache_policy="no-cache")
+        assert alone.path is not None
+        assert made.runs[number].path is not None
+        assert read_results(Path(str(made.runs[number].path))) == read_results(Path(str(alone.path)))
+
+
+def test_models_of_one_endpoint_share_its_limits(project: Project, serve: Callable[..., TestServer]) -> None:
+    """An endpoint that takes three requests at a time never gets a fourth, whoever asks."""
+    project.write_rows([{"question": f"q{n}", "answer": "A"} for n in range(12)])
+    server = serve("A", Behaviour(delay=0.003, max_concurrent=3))
+    made = run_matrix(project, [name(server, one) for one in "abcd"], max_concurrent=3)
+    assert (made.status, dict(server.asked.statuses)) == ("complete", {200: 48})
+
+
+def test_each_dataset_is_opened_and_checked_once(
+    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For two tasks with the same prompt and three models: rows are read once, and checked once."""
+    opened, checked = list[str](), list[str]()
+    real_open, real_check = open_dataset, check_samples
+
+    def open_one(*given: Any, **more: Any) -> Any:  # noqa: ANN401 - as `open_dataset`
+        opened.append(more["name"])
+        return real_open(*given, **more)
+
+    def check_one(prepared: Any, *given: Any) -> Any:  # noqa: ANN401 - as `check_samples`
+        checked.append(prepared.key)
+        return real_check(prepared, *given)
+
+    monkeypatch.setattr(prepare, "open_dataset", open_one)
+    monkeypatch.setattr(pipeline, "check_samples", check_one)
+    folder = project.plan()
+    plan = json.loads((folder / "run.yaml").read_text())
+    tasks = ["quiz", {"task_key": "quiz", "key": "b"}]
+    plan["evaluation"] = {"key": "e", "matrix": {"models": ["one", "two", "three"], "tasks": tasks}}
+    plan["models"] = [
+        {"key": key, "config": {"url": serve(LETTERS).url, "model_key": key}}
+        for key in ("one", "two", "three")
+    ]
+    (folder / "run.yaml").write_text(json.dumps(plan))
+    made = ak.run_matrix(folder, out=folder / "all", cache_policy="no-cache")
+    assert [list(run.tasks) for run in made.runs] == [["quiz", "b"]] * 3
+    assert (opened, checked) == (["rows"], ["quiz"])
+
+
+def test_a_run_that_fails_does_not_stop_the_others(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """A refused key and a closed port end their own runs; `resume_matrix` asks only what is left."""
+    good, locked = serve(LETTERS), serve(LETTERS, Behaviour(api_key="right"))
+    models = [name(locked, "locked"), name(good, "good"), "http://127.0.0.1:9/v1#down"]
+    made = run_matrix(project, models)
+    assert (made.status, [run.status for run in made.runs]) == (
+        "incomplete",
+        ["incomplete", "complete", "incomplete"],
+    )
+    assert {key: error.code for key, error in made.errors.items()} == {models[0]: "E304", models[2]: "E306"}
+    assert (read_status(project), good.asked.total) == (["incomplete", "complete", "incomplete"], 6)
+    locked.change(api_key=None)
+    locked.forget()
+    again = ak.resume_matrix(project.folder / "all")
+    assert ([run.status for run in again.runs], list(again.errors)) == (
+        ["complete", "complete", "incomplete"],
+        models[2:],
+    )
+    assert (good.asked.total, locked.asked.total) == (6, 6)
+
+
+def test_a_model_that_is_down_ends_only_the_tasks_that_need_it(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """The fallback of one task cannot be reached: the tasks without it are finished, before and after."""
+    server = serve("hmm")
+    other = {"task_key": "other", "model_key": "mine"}
+    own = {"model_key": "mine"}
+    folder = project.plan({"key": "before", **own}, {"key": "asks", **other}, {"key": "again", **other}, own)
+    plan = json.loads((folder / "run.yaml").read_text())
+    fallback = {**SCORER, "extraction": {"rule": "stated_answer", "fallback": "down"}}
+    plan["tasks"].append({**project.task(scorers=[fallback]), "key": "other"})
+    urls = {"mine": server.url, "down": "http://127.0.0.1:9/v1"}
+    plan["models"] = [{"key": key, "config": {"url": url, "model_key": "m"}} for key, url in urls.items()]
+    (folder / "run.yaml").write_text(json.dumps(plan))
+    with pytest.raises(ak.SolverError) as raised:
+        ak.run(folder, out=folder / "run", cache_policy="no-cache")
+    assert raised.value.code == "E306"
+    stopped = ak.load_run(folder / "run")
+    assert (stopped.status, list(stopped.tasks)) == ("incomplete", ["before", "quiz"])
+    # The second task that needs it is not begun.
+    assert ["calls" in entry for entry in stopped.manifest["tasks"]] == [True, True, False, True]
+
+
+class Interrupting:
+    """Answers, and at a question with this number sends this process Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, messages: Messages) -> str:
+        """Return an answer."""
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return LETTERS(messages)
+
+
+def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
+    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that run, and one that was to begin later; going on, each sample is asked once."""
+    monkeypatch.setattr(matrix, "MOST_AT_ONCE", 2)
+    project.write_rows([{"question": f"q{n}", "answer": "AB"[n % 2]} for n in range(40)])
+    servers = [
+        serve(Interrupting(5), Behaviour(delay=0.01)),
+        serve(LETTERS, Behaviour(delay=0.01)),
+        serve(LETTERS),
+    ]
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        run_matrix(project, [name(one) for one in servers], max_concurrent=2)
+    assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]
+    assert (read_status(project), servers[2].asked.total) == (["incomplete"] * 3, 0)
+    made = ak.resume_matrix(project.folder / "all")
+    assert (made.status, [one.asked.total for one in servers]) == ("complete", [40] * 3)
+
+
+def test_an_error_of_ours_stops_all_runs(
+    project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody foresaw comes out, after the others were stopped in order."""
+
+    def break_one(prepared: Any, *given: Any, **more: Any) -> object:  # noqa: ANN401 - as `run_task`
+        if prepared.model.name.endswith("#broken"):
+            raise ZeroDivisionError
+        return pipeline.run_task(prepared, *given, **more)
+
+    monkeypatch.setattr(runner, "run_task", break_one)
+    with pytest.raises(ZeroDivisionError) as stopped:
+        run_matrix(project, [name(serve(LETTERS), "broken"), name(serve(LETTERS, Behaviour(delay=0.2)))])
+    assert stopped.value.__notes__ == [f"answerkey resume {project.folder / 'all'}"]
+
+
+def test_nothing_is_begun_unless_every_run_can_be(project: Project, serve: Callable[..., TestServer]) -> None:
+    """A folder that is taken is found before the first call; what was made meanwhile is removed."""
+    server = serve(LETTERS)
+    taken = project.folder / "all" / "2-builtin-constant-choice-A"
+    taken.mkdir(parents=True)
+    (taken / "run.json").write_text("{}")
+    with pytest.raises(ak.RunError) as raised:
+        run_matrix(project, [name(server), "builtin/constant?choice=A"])
+    assert (raised.value.code, server.asked.total) == ("E502", 0)
+    assert [path.name for path in (project.folder / "all").iterdir()] == [taken.name]
+
+
+def test_a_run_that_is_gone_is_told_of(project: Project) -> None:
+    """Each run knows which others there are; a folder without any run is refused."""
+    made = run_matrix(project, ["builtin/random", "builtin/constant?choice=A"])
+    for path in sorted(Path(str(made.runs[0].path)).rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    again = ak.resume_matrix(project.folder / "all")
+    assert ([run.path for run in again.runs], list(again.errors)) == (
+        [made.runs[1].path],
+        ["1-builtin-random"],
+    )
+    assert again.errors["1-builtin-random"].code == "E507"
+    (project.folder / "none").mkdir()
+    with pytest.raises(ak.RunError) as raised:
+        ak.resume_matrix(project.folder / "none")
+    assert raised.value.code == "E501"
+
+
+def test_a_run_that_cannot_go_on_does_not_keep_the_others_from_it(
+    project: Project, serve: Callable[..., TestServer]
+) -> None:
+    """One whose folder is damaged is among the errors."""
+    run_matrix(project, ["http://127.0.0.1:9/v1#down", name(serve(LETTERS))])
+    (broken,) = (project.folder / "all").glob("1-*/run.json")
+    broken.write_text("{")
+    again = ak.resume_matrix(project.folder / "all")
+    assert ([run.status for run in again.runs], [one.code for one in again.errors.values()]) == (
+        ["complete"],
+        ["E503"],
+    )
+
+
+def test_models_may_be_functions_and_a_table_is_read_once(project: Project) -> None:
+    """Two of the same name are told apart by their numbers."""
+    rows = pl.DataFrame({"question": ["a", "b"], "answer": ["A", "B"]})
+
+    def say(messages: list[dict[str, Any]]) -> str:
+        return str(messages[-1]["content"]).upper()
+
+    def fail(_messages: list[dict[str, Any]]) -> str:
+        raise ValueError("no")
+
+    made = run_matrix(project, [say, fail, "builtin/constant?choice=A"], dataset=rows)
+    assert [run.status for run in made.runs] == ["complete", "incomplete", "complete"]
+    assert find_accuracy(made.runs[0]) == 1.0
+
+
+def test_one_model_has_the_folder_itself_and_raises(project: Project) -> None:
+    """One run alone is as with `run`; several names of both kinds are refused."""
+    assert run_matrix(project, ["builtin/constant?choice=A"]).runs[0].path == project.folder / "all"
+    with pytest.raises(ak.SolverError):
+        run_matrix(project, ["http://127.0.0.1:9/v1#down"], out="down")
+    with pytest.raises(ak.SpecError, match="both given several times"):
+        run_matrix(project, ["builtin/constant?choice=A", "builtin/random"], completion_columns=["a", "b"])
+
+
+def test_run_makes_one_run_and_says_so(project: Project) -> None:
+    """A file with a matrix of several models needs `run_matrix`, or one model."""
+    folder = project.plan()
+    plan = json.loads((folder / "run.yaml").read_text())
+    plan["evaluation"] = {
+        "key": "e",
+        "matrix": {"models": ["builtin/random", "builtin/constant?choice=A"], "tasks": ["quiz"]},
+    }
+    (folder / "run.yaml").write_text(json.dumps(plan))
+    with pytest.raises(ak.SpecError, match="has 2 models, and `run` makes one run"):
+        ak.run(folder)
+    assert ak.run(folder, model="builtin/random", out=folder / "one").status == "complete"
+    assert [(one.key, one.rows) for one in ak.check(folder).tasks] == [("quiz", 6)]
+    assert [one.model for one in ak.plan_calls(folder).tasks] == [
+        "builtin/random",
+        "builtin/constant?choice=A",
+    ]

@@ -1,0 +1,206 @@
+"""Laws of `export-prompts`: what a run would ask, with the ids by which replies are joined again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import answerkey as ak
+from answerkey.cli import main
+from answerkey.errors import SpecError
+from answerkey.evaluate import runner
+from answerkey.exporters import export_prompts
+from answerkey.testing import TestServer
+
+MESSAGES = [
+    {"role": "system", "content": "Answer with a letter."},
+    {
+        "role": "user",
+        "content": "{{ sample.question }}\nA. {{ sample.options[0] }}\nB. {{ sample.options[1] }}",
+    },
+]
+SOLVER = {
+    "type": "single_turn_solver",
+    "input_builder": {"type": "chat_completion", "input_messages": MESSAGES},
+}
+SCORER = {
+    "type": "string_equals_mcqa",
+    "ground_truth_choice": "{{ sample.answer }}",
+    "choices": ["A", "B"],
+    "options": "{{ sample.options }}",
+}
+ROWS = [
+    {"sample_id": f"s{n}", "question": f'Which, "{n}"?', "options": ["=1", "x,y"], "answer": "AB"[n % 2]}
+    for n in range(12)
+]
+TEXTS = {"sample_id": pl.String, "completion": pl.String}
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Return a function that writes a run file; `model` and more parts of the definition may be given."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_run(model: str | None = None, **definition: Any) -> Path:  # noqa: ANN401 - YAML
+        whole = {"dataset": {"key": "q"}, "solver": SOLVER, "scorers": [SCORER], **definition}
+        task = {"key": "t", "display_name": "T", "description": "Prompts.", "definition": whole}
+        dataset = {"key": "q", "display_name": "Q", "source": {"type": "inline", "rows": ROWS}}
+        content: dict[str, Any] = {"datasets": [dataset], "tasks": [task]}
+        if model:
+            step = {"task_key": "t", "model_key": model}
+            content["evaluation"] = {"key": "e", "display_name": "E", "task_specifications": [step]}
+        (tmp_path / "run.yaml").write_text(json.dumps(content))
+        return tmp_path / "run.yaml"
+
+    return write_run
+
+
+def read(name: str) -> pl.DataFrame:
+    """Return what was written, whatever its form; lists and structs of CSV are JSON text."""
+    if name.endswith(".csv"):
+        frame = pl.read_csv(name)
+        return frame.with_columns(pl.Series("messages", map(json.loads, frame["messages"])))
+    return pl.read_parquet(name) if name.endswith(".parquet") else pl.read_ndjson(name)
+
+
+def reply(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the completions of an engine that answers A to even questions, in another order."""
+    said = [("A" if int(text.split('"')[1]) % 2 == 0 else "B", "stop") for text in frame["prompt"]]
+    columns = pl.DataFrame(said, schema=["completion", "finish_reason"], orient="row")
+    return pl.concat([frame.drop("messages", "prompt"), columns], how="horizontal").reverse()
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "csv"])
+def test_rows_have_what_is_asked(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Ids, messages and their text are the same in every form, however many rows are read at a time."""
+    file = write()
+    assert export_prompts(file, f"whole.{form}") == 12
+    whole = read(f"whole.{form}")
+    assert whole.columns == ["sample_id", "messages", "prompt"]
+    assert whole["sample_id"].to_list() == [row["sample_id"] for row in ROWS]
+    user = 'Which, "3"?\nA. =1\nB. x,y'
+    system = {"role": "system", "content": "Answer with a letter."}
+    assert whole["messages"].to_list()[3] == [system, {"role": "user", "content": user}]
+    assert whole["prompt"][3] == f"Answer with a letter.\n\n{user}"
+    monkeypatch.setattr(runner, "PROMPT_ROWS", 5)
+    export_prompts(file, f"parts.{form}")
+    assert read(f"parts.{form}").equals(whole)
+
+
+def test_prompts_are_those_that_a_run_sends(write: Callable[..., Path]) -> None:
+    """Byte for byte what a chat endpoint is sent, and what the completions API is sent."""
+    file = write()
+    export_prompts(file, "prompts.parquet")
+    frame = read("prompts.parquet")
+    with TestServer("A") as server:
+        for api, name in (("chat", "messages"), ("completions", "prompt")):
+            server.forget()
+            ak.run(file, model=f"{server.url}?api={api}#m", out=api, cache_policy="no-cache")
+            bodies = [request.body or {} for request in server.asked.requests]
+            sent = sorted(json.dumps(body[name]) for body in bodies)
+            assert sent == sorted(json.dumps(one) for one in frame[name].to_list())
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "csv"])
+def test_completions_of_trials_are_joined_again(write: Callable[..., Path], form: str) -> None:
+    """With trials, each has its row and its number; `score` finds every one."""
+    file = write(trials={"num_trials": 3})
+    assert export_prompts(file, f"prompts.{form}") == 36
+    frame = read(f"prompts.{form}")
+    assert frame["trial"].to_list() == [0, 1, 2] * 12
+    reply(frame).write_parquet("said.parquet")
+    run = ak.run(file, completions="said.parquet", out="out")
+    assert run.tasks["t"].metrics["Accuracy"].value == 1.0
+
+
+def test_orders_of_options_are_joined_again(write: Callable[..., Path]) -> None:
+    """Each order of the options has its row, says which it is, and shows its options so."""
+    order = {"options": "{{ sample.options }}", "orders": "rotations"}
+    file = write(choice_order=order)
+    assert export_prompts(file, "prompts.parquet") == 24
+    frame = read("prompts.parquet")
+    assert frame["base_sample_id"].to_list()[:4] == ["s0", "s0", "s1", "s1"]
+    assert frame["option_order"].to_list()[:2] == [[0, 1], [1, 0]]
+    assert frame["prompt"][1].endswith("A. x,y\nB. =1")
+    reply(frame).write_parquet("said.parquet")
+    run = ak.run(file, completions="said.parquet", out="out")
+    assert run.tasks["t"].metrics["Accuracy"].value == 0.5  # the same letter, whatever stands there
+
+
+def test_neither_model_nor_key_is_needed(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that names a provider's model is exported without its key; rows are chosen as by `run`."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    file = write(model="openai/gpt-5")
+    words = ["--num-samples", "4", "--subsampling", "random", "--seed", "3", "--json"]
+    assert main(["export-prompts", str(file), "-o", "prompts.jsonl", *words]) == 0
+    assert json.loads(capsys.readouterr().out) == {"export_prompts": {"file": "prompts.jsonl", "rows": 4}}
+    drawn = ak.run(
+        file, model="builtin/constant?choice=A", num_samples=4, subsampling="random", seed=3, out="out"
+    )
+    assert read("prompts.jsonl")["sample_id"].to_list() == drawn.tasks["t"].scores["sample_id"].to_list()
+
+
+def test_a_data_file_is_recognised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a task the ready-made prompt is written, and what was recognised is said."""
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    out = str(tmp_path / "prompts.csv")
+    assert main(["export-prompts", str(tmp_path / "q.jsonl"), "-o", out]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "question" in told.err
+    assert told.err.endswith(f"12 prompts written to {out}\n")
+    assert pl.read_csv(out).height == 12
+
+
+@pytest.mark.parametrize(
+    ("out", "definition", "told"),
+    [
+        ("prompts.txt", {}, "`-o prompts.txt`: the ending says no form"),
+        (
+            "p.csv",
+            {"solver": {"type": "pass_through_solver", "trace_column": "answer"}},
+            "is not one task with",
+        ),
+        ("p.csv", {"solver": None}, "is not one task with a `single_turn_solver`"),
+        ("no/such/p.csv", {}, "cannot write `no/such/p.csv`: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_written_is_told(
+    write: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    out: str,
+    definition: dict[str, Any],
+    told: str,
+) -> None:
+    """An ending that says nothing, a task that asks nothing, a folder that is not there."""
+    assert main(["export-prompts", str(write(**definition)), "-o", out]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_one_of_several_tasks_is_named(write: Callable[..., Path]) -> None:
+    """Without a name the error lists them."""
+    content = json.loads(write().read_text())
+    content["tasks"].append({**content["tasks"][0], "key": "u"})
+    Path("run.yaml").write_text(json.dumps(content))
+    with pytest.raises(SpecError) as caught:
+        export_prompts("run.yaml", "p.csv")
+    assert caught.value.hint == "name one with `--task`: `t`, `u`"
+    assert export_prompts("run.yaml", "p.csv", task="u") == 12
+
+
+def test_a_wrong_row_is_an_error(write: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """All rows are checked before anything is written, as before a run."""
+    assert (
+        main(["export-prompts", str(write(scorers=[{**SCORER, "choices": ["A", "C"]}])), "-o", "p.csv"]) == 2
+    )
+    assert "error[E204]" in capsys.readouterr().err
+    assert not Path("p.csv").exists()

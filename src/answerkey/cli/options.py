@@ -328,6 +328,13 @@ ROW_OPTIONS = (
     OUTSIDE,
 )
 
+READ_AS = option(
+    "--as",
+    "WHAT",
+    "log or data: what FILE is, where it may be both.",
+    "read_as",
+    type=click.Choice(["log", "data"]),
+)
 TASK_OPTIONS = (
     CONFIG,
     DATASET,

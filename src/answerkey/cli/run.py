@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from answerkey.cli.options import (
     INCOMPLETE,
     LIVE_OPTIONS,
     POLICY_OPTIONS,
+    READ_AS,
     REPORT_OPTIONS,
     RESCORE_OPTIONS,
     RESUME_OPTIONS,
@@ -42,7 +44,7 @@ from answerkey.cli.options import (
     with_console,
     write_files,
 )
-from answerkey.errors import AnswerkeyError, NoModelError, Problems, SpecError, raise_all
+from answerkey.errors import AnswerkeyError, DataError, NoModelError, Problems, SpecError, raise_all
 
 #: An error names so many models that could be called.
 SHOWN = 8
@@ -71,7 +73,7 @@ Examples:
     multiple=True,
     shell_complete=complete_model,
 )
-@add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS)
+@add_options(READ_AS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @click.option("--dry-run", is_flag=True, help="Show the first prompt, calls and tokens; call no model.")
 @with_console
@@ -92,6 +94,7 @@ def run_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
+        file = open_given(file, options.pop("read_as"), console)
         open_data_file(console, file, options, models, completion_columns)
 
         def work(models: Sequence[str]) -> int:
@@ -119,6 +122,68 @@ def run_command(
             if not all(isinstance(one, NoModelError) for one in errors):
                 raise
             return work([_choose_model(console, file, options, errors[0])])
+
+
+#: What the beginning of a log has that another tool wrote, and a file of questions has not.
+_MARKS = re.compile(
+    rb'"(?:resps|custom_id|promptIdx|testIdx|evalId|eval_id|run_id|pred|sample_score|model_output'
+    rb'|evaluation_id|origin_prompt|label: |request_states|completion_status|format_version)"'
+    rb"|Grader Reason"
+)
+_LOOKED_AT = 2**16
+
+
+def open_given(file: str, read_as: str | None, console: Console, *, is_scored: bool = False) -> str:
+    """Return the file that a command is about: a log as the project that it is imported to.
+
+    A file is held against the marks of logs first. One that is a data file as well, with completions where
+    these are to be scored, is E119, unless `--as` says what it is.
+    """
+    path = Path(file)
+    if read_as == "data" or not path.exists():
+        return file
+    if read_as is None and (any(path.glob("run.y*ml")) if path.is_dir() else not _is_marked(path)):
+        return file
+    from answerkey.importers.project import find_kind, keep_log, read_notices
+
+    kind = find_kind(path)
+    if kind is None or (kind == "plain" and read_as is None):
+        if read_as is None:
+            return file
+        raise DataError("E201", f"`{file}` is no log that is known", hint="`--as data`, or leave it out")
+    if read_as is None and _is_data(file, is_scored=is_scored):
+        message = f"`{file}` is a log ({kind}) and a data file"
+        raise SpecError("E119", message, hint="say which: `--as log` or `--as data`")
+    project = keep_log(path, kind)
+    console.say_text(f"{file}: log ({kind})")
+    for notice in read_notices(project):
+        console.say_text(f"warning: {notice}")
+    return str(project)
+
+
+def _is_marked(path: Path) -> bool:
+    """Return whether a file may be a log: by its name, or by what it begins with."""
+    if path.suffix in {".eval", ".zip"} or path.name.startswith(("details_", "samples_")):
+        return True
+    with path.open("rb") as stream:
+        first = stream.read(_LOOKED_AT)
+    is_yaml = path.suffix in {".yaml", ".yml"}
+    return first.startswith(b"evalId:") if is_yaml else _MARKS.search(first) is not None
+
+
+def _is_data(file: str, *, is_scored: bool) -> bool:
+    """Return whether a file has question, options and truth in columns of its own."""
+    from answerkey.evaluate.prepare import Options
+    from answerkey.spec.data_file import is_data_file, recognise_file
+
+    if not is_data_file(file):
+        return False
+    try:
+        said = recognise_file(file, Options())[0].say()
+    except AnswerkeyError:
+        return False
+    names = [name for one in said.values() for name in ([one] if isinstance(one, str) else one)]
+    return not any("." in name for name in names) and ("completion" in said or not is_scored)
 
 
 def open_data_file(
@@ -252,18 +317,19 @@ Examples:
   answerkey score task.yaml --dataset both.jsonl --completion-column completions.my-model""",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
-@add_options(*TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
+@add_options(READ_AS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @with_console
 def score_command(
     console: Console, file: str, *, completion_columns: tuple[str, ...], out: str | None, **options: Any
 ) -> int:
-    """Score recorded completions with the task in FILE, or with a data file; no model is called.
+    """Score recorded completions with the task in FILE, a data file, or another tool's log; call no model.
 
     Leave `--completions` out if the dataset has the completion column. A judge or fallback still calls its
     model.
     """
     with keep_files(options) as write:
         options = find_baseline(options)
+        file = open_given(file, options.pop("read_as"), console, is_scored=True)
         open_data_file(console, file, options, (), completion_columns)
         if options["completions"] is None and not completion_columns:
             for one in _read_plan(file, options):

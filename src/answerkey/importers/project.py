@@ -327,40 +327,52 @@ class _SeveralRight:
         raise DataError("E215", message, where=where, hint=hint)
 
 
-def open_log(path: Path) -> Run | None:
-    """Return the run of a log: imported and scored in the cache, where it is found again by its content.
-
-    None for what no importer recognises.
-    """
+def find_kind(path: Path) -> str | None:
+    """Return the kind of a log; None for what no importer recognises."""
     preview = LogPreview(path)
-    kind = next((kind for kind in READERS if READERS[kind].recognises(preview)), None)
-    if kind is None:
-        return None
+    return next((kind for kind in READERS if READERS[kind].recognises(preview)), None)
+
+
+def keep_log(path: Path, kind: str) -> Path:
+    """Import a log into the cache, where it is found again by its content; return its project."""
     content = sha256(f"{__version__}\n{kind}\n{path.name}".encode())
     for file in iterate_files(path, packed=True):
         content.update(f"\n{file.name}\n".encode(errors="replace"))
         with file.open() as stream:
             while block := stream.read(_HASHED):
                 content.update(block)
-    place = default_cache_file().parent / "logs" / content.hexdigest()[:32]
-    out = place / _make_key(path.resolve().name)  # by this name people see it
-    if not (place / "project").exists():
+    place = default_cache_file().parent / "logs" / content.hexdigest()[:32] / "project"
+    if not place.exists():
         with suppress(SpecError):  # another process was faster
-            _import(kind, path, place / "project", ImportOptions())
+            _import(kind, path, place, ImportOptions())
+    return place
+
+
+def read_notices(project: Path) -> list[str]:
+    """Return what was told when a log was imported."""
+    told: list[str] = json.loads((project / "import.json").read_text(encoding="utf-8"))["notices"]
+    return told
+
+
+def open_log(path: Path) -> Run | None:
+    """Return the run of a log, imported and scored in the cache; None for what no importer recognises."""
+    if (kind := find_kind(path)) is None:
+        return None
+    project = keep_log(path, kind)
+    out = project.parent / _make_key(path.resolve().name)  # by this name people see it
     if not is_run(out) or load_run(out).status != "complete":
         shutil.rmtree(out, ignore_errors=True)
-        run_project(place / "project", out=out)
+        run_project(project, out=out)
     found = load_run(out)
-    told = json.loads((place / "project" / "import.json").read_text(encoding="utf-8"))["notices"]
-    return replace(found, manifest={**found.manifest, "notices": [*told, *found.manifest["notices"]]})
+    told = [*read_notices(project), *found.manifest["notices"]]
+    return replace(found, manifest={**found.manifest, "notices": told})
 
 
 def detect_kind(path: str | Path) -> str:
     """Return the kind of a log; DataError E201 when no reader recognises it."""
+    if (kind := find_kind(Path(path))) is not None:
+        return kind
     preview = LogPreview(Path(path))
-    for kind in READERS:
-        if READERS[kind].recognises(preview):
-            return kind
     message = f"the kind of the log `{path}` is not recognised"
     files = listing(sorted(preview.names), limit=5)
     hint = f"name one of {listing(READERS)} in place of `auto`; files there: {files}"

@@ -474,8 +474,9 @@ class Session:
         if any(isinstance(one, Journaled) for one in prepared.models.values()):
             if observer is None:
                 stops = self.options.stop_on_nonsense
-                # A batch is paid for when its completions come.
-                guards = stops is None and isinstance(prepared.model, LiveModel) and not self.options.batch
+                # A batch is paid for when its completions come, and a fallback reads what a rule does not.
+                is_last = self.options.batch or any(one.startswith("fallback:") for one in prepared.models)
+                guards = stops is None and isinstance(prepared.model, LiveModel) and not is_last
                 warn = self.listener.warn
                 observer = Observer(prepared, total=0, warn=warn, stops=bool(stops), is_guarded=guards)
                 self._observers[prepared.key] = observer

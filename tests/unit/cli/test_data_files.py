@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -65,7 +66,9 @@ def test_check_finds_the_mistakes_of_every_file(call: Call, mine: str) -> None:
     assert [[one["code"] for one in each["errors"]] for each in both.json["checks"]] == [["E215"], []]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape", SHAPES if os.environ.get("ANSWERKEY_LONG") else SHAPES[::4], ids=lambda shape: shape.name
+)
 def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path) -> None:
     """Same prompts, same numbers; each file is short enough to be read at a glance."""
     path = shape.write(tmp_path)

@@ -284,7 +284,7 @@ def test_several_clients_share_what_an_endpoint_takes() -> None:
     assert sum(limits) <= 12
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_whatever_the_endpoint_does_every_call_is_answered_within_the_cap(data: st.DataObject) -> None:
     """Nothing is lost, nothing is answered twice, and there are never more at once than allowed."""

@@ -429,27 +429,34 @@ class Definitions(Project):
         return resolve_config(parameters, filled, self.problems, place=node.place)
 
     def adopt(self, ready: ReadyMade, given: Mapping[str, Given]) -> dict[str, Given]:
-        """Add a ready-made task to what is defined; return its config values, with its dataset among them.
+        """Add a ready-made task to what is defined; return its config values, with its datasets among them.
 
-        The dataset may depend on the config (`split`, `subset`): each kind of it has a key of its own.
+        They may depend on the config (`split`, `subset`): each kind of them has a key of its own.
         """
         self.tasks.setdefault(ready.name, ready.task)
         mistakes = Problems()  # they are reported when the task is built
-        config = ready.config(given, mistakes)
+        config, chosen = ready.config(given, mistakes), dict(given)
         if mistakes.errors:
-            self.broken_datasets.add(ready.name)
-            return dict(given)
+            self.broken_datasets |= {ready.name, f"{ready.name}_examples"}
+            return chosen
         self.open_files = partial(open_raw_files, ready=ready, config=config, problems=self.problems)
-        node = config.fill(ready.hub_dataset(), self.problems)
-        dataset = build_dataset(node, self.problems, base=self.folder)
-        if "dataset" in given or dataset is None:
-            return dict(given)
-        for key in chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))):
-            there = self.datasets.setdefault(key, replace(dataset, key=key))
-            is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
-            if is_users or there.source == dataset.source:  # one that the run file defines itself stays
-                return {**given, "dataset": Given(key, ready.hub.place)}
-        raise AssertionError
+        for parameter, node in ready.hub_datasets():
+            dataset = build_dataset(config.fill(node, self.problems), self.problems, base=self.folder)
+            stated = str(given[parameter].value) if parameter in given else None
+            if parameter == "examples" and stated not in self.datasets and Path(stated or "").is_file():
+                found = self.open_files(str(stated))
+                dataset = dataset and found and replace(found, key=dataset.key)
+            elif stated is not None:
+                continue
+            for key in (
+                chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))) if dataset else ()
+            ):
+                there = self.datasets.setdefault(key, replace(dataset, key=key))
+                is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
+                if is_users or there.source == dataset.source:  # one that the run file defines itself stays
+                    chosen[parameter] = Given(key, ready.hub.place)
+                    break
+        return chosen
 
 
 def _list_judges(task: Task, *, is_callers: bool = False) -> dict[str, ModelChoice]:

@@ -64,7 +64,7 @@ def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unuse
     ("instruction", "line", "offered"),
     [
         ("bash_complete", "ru", ["run", "runs"]),
-        ("bash_complete", "run mml", ["mmlu", "mmlu_pro", "mm"]),
+        ("bash_complete", "run mml", ["mmlu", "mmlu_pro", "mmlu_redux", "mml"]),
         ("bash_complete", "tasks jc", ["jcommonsenseqa"]),
         ("bash_complete", "run x --model builtin/s", ["builtin/simulated"]),
         ("bash_complete", "show l", ["latest", "l"]),

@@ -443,20 +443,24 @@ class Definitions(Project):
         for parameter, node in ready.hub_datasets():
             dataset = build_dataset(config.fill(node, self.problems), self.problems, base=self.folder)
             stated = str(given[parameter].value) if parameter in given else None
-            if parameter == "examples" and stated not in self.datasets and Path(stated or "").is_file():
-                found = self.open_files(str(stated))
-                dataset = dataset and found and replace(found, key=dataset.key)
+            file = self.folder / (stated or "")
+            if parameter == "examples" and stated not in self.datasets and file.is_file():
+                opened = self.open_files(str(file))
+                dataset = dataset and opened and replace(opened, key=dataset.key, place=dataset.place)
             elif stated is not None:
                 continue
-            for key in (
-                chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))) if dataset else ()
-            ):
-                there = self.datasets.setdefault(key, replace(dataset, key=key))
-                is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
-                if is_users or there.source == dataset.source:  # one that the run file defines itself stays
-                    chosen[parameter] = Given(key, ready.hub.place)
-                    break
+            if dataset is not None:
+                chosen[parameter] = Given(self._add_dataset(dataset), ready.hub.place)
         return chosen
+
+    def _add_dataset(self, dataset: DatasetSpec) -> str:
+        """Define a dataset of a ready-made task; return its key, numbered where it has another's."""
+        for key in chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))):
+            there = self.datasets.setdefault(key, replace(dataset, key=key))
+            is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
+            if is_users or there.source == dataset.source:  # one that the run file defines itself stays
+                return key
+        raise AssertionError
 
 
 def _list_judges(task: Task, *, is_callers: bool = False) -> dict[str, ModelChoice]:

@@ -222,7 +222,7 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
     messages: Any = {wording: _write_messages(text, shots) for wording, text in prompts.items()}
     choices = dict(own.get("choose") or {}) | ({"orders": _ORDERS} if own.get("shuffled") else {})
     choices |= ({"prompt": messages} if len(prompts) > 1 else {}) | {"extraction": _EXTRACTIONS}
-    parameters = [{"type": "dataset", "key": "dataset", "default_value": name}]
+    parameters: list[dict[str, Any]] = [{"type": "dataset", "key": "dataset", "default_value": name}]
     for key, allowed in choices.items():
         mapping = {"values_mapping": allowed} if isinstance(allowed, Mapping) else {}
         stated = {"type": "categorical", "key": key, "default_value": next(iter(allowed))}
@@ -255,7 +255,7 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
         "description": own["description"],
         "tasks": ["chat_completion"],
         "tags": ["ready-made", *own["tags"]],
-        "config_spec": [{**one, **told[str(one["key"])]} for one in parameters],
+        "config_spec": [{**one, **told[one["key"]]} for one in parameters],
         "definition": {**definition, "scorers": [scorer]},
     }
 

@@ -214,7 +214,7 @@ def test_raw_files_are_read_as_the_task_wants_them(
     assert f"{row[0]}\n\n{shown}" in content
 
 
-def first_prompt(specification: Specification, examples: Samples | None = None) -> list[dict[str, str]]:
+def first_prompt(specification: Specification, examples: Samples | None = None) -> list[dict[str, Any]]:
     """Return the messages of the first row."""
     samples = open_dataset(specification.dataset.source, name="x").samples()
     solver = specification.task.solver
@@ -292,13 +292,16 @@ evaluation:
     - {task_key: arc, task_config: {shots: 5}, model_key: builtin/random}
     - {task_key: arc, task_config: {shots: 5, subset: ARC-Easy}, model_key: builtin/random}
     - {task_key: arc, task_config: {shots: 5, examples: mine}, model_key: builtin/random}
+    - {task_key: arc, task_config: {shots: 1, examples: raw/dev.jsonl}, model_key: builtin/random}
     - {task_key: ceval, task_config: {shots: 5}, model_key: builtin/random}
 """
+    write_files({"dev.jsonl": lines(LAW)})
     Path("run.yaml").write_text(text)
-    first, second, third, last = value_of(load_plan("run.yaml")).specifications
-    shown = [one.examples for one in (first, second, third, last) if one.examples is not None]
-    assert [one.key for one in shown] == ["arc_examples", "arc_examples-2", "mine", "ceval_examples"]
-    asked, source, of_files = second.dataset.source, shown[1].source, shown[3].source
+    found = value_of(load_plan("run.yaml")).specifications
+    shown = [one.examples for one in found if one.examples is not None]
+    keys = ["arc_examples", "arc_examples-2", "mine", "arc_examples-3", "ceval_examples"]
+    assert [one.key for one in shown] == keys
+    asked, source, of_files = found[1].dataset.source, shown[1].source, shown[-1].source
     assert isinstance(asked, HuggingFaceSource)
     assert isinstance(source, HuggingFaceSource)
     assert isinstance(of_files, HuggingFaceSource)

@@ -216,10 +216,10 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
     """Return the task file of a benchmark, whose own file says in what it differs from the others.
 
     `choose` has config values with all that they may be, `prompts` the wordings by name, ours first, `shots`
-    what few-shot prompts are made of: `by`, `answer`, `from`.
+    what few-shot prompts are made of: `by`, `answer`, `from`. `images` are columns.
     """
     shots, prompts = own.get("shots"), own.get("prompts") or {"answerkey": _PROMPT}
-    messages: Any = {wording: _write_messages(text, shots) for wording, text in prompts.items()}
+    messages: Any = {wording: _write_messages(text, own) for wording, text in prompts.items()}
     choices = dict(own.get("choose") or {}) | ({"orders": _ORDERS} if own.get("shuffled") else {})
     choices |= ({"prompt": messages} if len(prompts) > 1 else {}) | {"extraction": _EXTRACTIONS}
     parameters: list[dict[str, Any]] = [{"type": "dataset", "key": "dataset", "default_value": name}]
@@ -260,15 +260,18 @@ def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _write_messages(prompt: str, shots: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def _write_messages(prompt: str, own: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of a wording: the examples as turns of their own, where there may be any."""
     question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
-    messages = [{"role": "user", "content": question}]
-    if shots is None:
-        return messages
-    solved = [*messages, {"role": "assistant", "content": shots.get("answer", "{{ sample.answer }}")}]
-    shown = [{**one, "content": re.sub(r"\bsample\b", "example", one["content"])} for one in solved]
-    return [*({**one, "for_each": "examples"} for one in shown), *messages]
+    if columns := own.get("images"):
+        images = [{"type": "image", "image": f"{{{{ sample.{one} | default(none) }}}}"} for one in columns]
+        return [{"role": "user", "content": [{"type": "text", "text": question}, *images]}]
+    turns = [("user", question), ("assistant", own.get("shots", {}).get("answer", "{{ sample.answer }}"))]
+    shown = [
+        {"role": role, "content": re.sub(r"\bsample\b", "example", text), "for_each": "examples"}
+        for role, text in (turns if "shots" in own else ())
+    ]
+    return [*shown, {"role": "user", "content": question}]
 
 
 def open_raw_files(

@@ -210,6 +210,7 @@ def test_raw_files_are_read_as_the_task_wants_them(
     assert check(name, dataset=given).errors == ()
     # The question, then a line for each option with its letter.
     content = first_prompt(specification)[-1]["content"]
+    content = content if isinstance(content, str) else content[0]["text"]
     shown = "\n".join(f"{letter}. {text}" for letter, text in zip("ABCDE", row[1], strict=False))
     assert f"{row[0]}\n\n{shown}" in content
 
@@ -254,6 +255,22 @@ def test_prompts_of_others_are_a_config_value(name: str, wording: str, text: str
     folder = write_files({"own.jsonl": lines(LAW)})
     specification = plan(name, dataset=str(folder), config={"prompt": wording})
     assert first_prompt(specification) == [{"role": "user", "content": text}]
+
+
+def test_images_follow_the_question() -> None:
+    """As parts of the message, in the order of their columns; those that a row lacks are left out."""
+    image = "data:image/png;base64,iVBORw0KGgo="
+    row = {
+        "id": "test_Law_1",
+        "question": "<image 1>?",
+        "options": "['x', 'y']",
+        "answer": "A",
+        "subject": "Law",
+    }
+    folder = write_files({"t.jsonl": lines({**row, "image_1": image, "image_2": None, "image_3": image})})
+    (message,) = first_prompt(plan("mmmu_pro", dataset=str(folder)))
+    assert [one["type"] for one in message["content"]] == ["text", "image", "image"]
+    assert message["content"][0]["text"].startswith("<image 1>?\n\nA. x\nB. y\n")
 
 
 def test_examples_of_a_file_stand_before_the_question() -> None:

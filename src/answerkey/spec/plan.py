@@ -266,10 +266,11 @@ class Definitions(Project):
         if not isinstance(given, str | Path):
             self.given_dataset = DatasetSpec("samples", given)
             return
-        if str(given) in self.datasets:
+        path, is_here = Path(given), not is_remote(str(given))
+        # A folder may be called like the benchmark whose files it has.
+        if str(given) in self.datasets and not (self.open_files and path.exists()):
             self.given_dataset = self.datasets[str(given)]
             return
-        path, is_here = Path(given), not is_remote(str(given))
         try:
             if is_here and path.suffix.lower() in _YAML:
                 node = self.read(path, limit=path.parent)
@@ -443,9 +444,9 @@ class Definitions(Project):
         for parameter, node in ready.hub_datasets():
             dataset = build_dataset(config.fill(node, self.problems), self.problems, base=self.folder)
             stated = str(given[parameter].value) if parameter in given else None
-            file = self.folder / (stated or "")
-            if parameter == "examples" and stated not in self.datasets and file.is_file():
-                opened = self.open_files(str(file))
+            is_path = stated is not None and stated not in self.datasets and (self.folder / stated).exists()
+            if parameter == "examples" and is_path:
+                opened = self.open_files(str(self.folder / str(stated)))
                 dataset = dataset and opened and replace(opened, key=dataset.key, place=dataset.place)
             elif stated is not None:
                 continue

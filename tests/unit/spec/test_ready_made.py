@@ -381,6 +381,12 @@ def test_the_test_files_of_a_whole_archive_are_chosen() -> None:
     assert len(open_dataset(plan("mmlu", dataset="raw").dataset.source, name="x")) == 1
 
 
+def test_a_folder_may_be_called_like_the_benchmark() -> None:
+    """`--dataset mmlu` is that folder, not the dataset of the hub."""
+    write_files({"a_test.csv": "?,1,2,3,4,A\n"}).rename("mmlu")
+    assert len(open_dataset(plan("mmlu", dataset="mmlu").dataset.source, name="x")) == 1
+
+
 def test_config_chooses_the_dataset_of_the_hub() -> None:
     """Split and subset; an unknown value is refused."""
     source = plan("arc", config={"subset": "ARC-Easy", "split": "validation"}).dataset.source

@@ -361,6 +361,33 @@ def test_what_is_pinned_or_expected_has_its_source() -> None:
             assert one["source"].startswith("https://")
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("piqa", {"goal": "?", "sol1": "x", "sol2": "y", "label": -1}),
+        ("boolq", {"question": "?", "passage": "P.", "answer": None}),
+        ("copa", {"premise": "P.", "choice1": "x", "choice2": "y", "question": "cause", "label": -1}),
+        (
+            "quality",
+            {
+                "question_unique_id": "1",
+                "article": "P.",
+                "question": "?",
+                "options": ["x", "y"],
+                "gold_label": 0,
+                "difficult": 0,
+            },
+        ),
+    ],
+)
+def test_hidden_labels_are_no_truth(name: str, row: Mapping[str, object]) -> None:
+    """Of a test split, whose labels are -1 or missing, no row becomes a question with a made-up truth."""
+    folder = write_files({"test.jsonl": lines(row)})
+    errors = check(name, dataset=str(folder)).errors
+    assert errors
+    assert {error.code for error in errors} <= {"E207", "E212"}
+
+
 def test_files_of_another_form_are_refused_with_the_known_ones() -> None:
     """E206 shows the columns and what each form looks like."""
     folder = write_files({"x.jsonl": lines({"frage": "?"})})

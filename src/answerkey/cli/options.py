@@ -177,7 +177,9 @@ FOREIGN = {
     "--datasets --data --input-data": "did you mean `--dataset`?",
     "-m --models": "did you mean `--model`?",
     "-o --output --output-path --output-dir --log-dir --work-dir": "did you mean `--out`?",
-    "--num-fewshot --fewshot --nshot -f": "few-shot examples are `examples` of the task's solver",
+    "--num-fewshot --fewshot --nshot -f": (
+        "few-shot examples are `examples` of the task's solver, of a ready-made task `--config shots=5`"
+    ),
     "--model-args --gen-kwargs --generation-config --temperature --max-tokens --top-p -M": (
         "parameters follow the model's name: `--model 'NAME?temperature=0&max_tokens=16'`"
     ),
@@ -262,7 +264,22 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
     return click.option(name, *more, multiple=True, callback=read, **options)
 
 
-CONFIG = pairs_option("--config", "name=value", "k=4", metavar="K=V", help="Set a config value; repeatable.")
+def _set_prompt(context: click.Context, _option: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        context.params["config"]["prompt"] = name
+
+
+# Read before the others: `--prompt` adds to it.
+CONFIG = pairs_option(
+    "--config", "name=value", "k=4", metavar="K=V", help="Set a config value; repeatable.", is_eager=True
+)
+PROMPT = option(
+    "--prompt",
+    "NAME",
+    "Wording of a ready-made task's prompt: helm, lm-eval, official; short for `--config prompt=NAME`.",
+    expose_value=False,
+    callback=_set_prompt,
+)
 COLUMN = pairs_option(
     "--column",
     "PART=NAME",
@@ -337,6 +354,7 @@ READ_AS = option(
 )
 TASK_OPTIONS = (
     CONFIG,
+    PROMPT,
     DATASET,
     option("--completions", "FILE", "Score the completions recorded in this file."),
     option(

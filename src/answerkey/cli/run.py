@@ -23,6 +23,7 @@ from answerkey.cli.options import (
     INCOMPLETE,
     LIVE_OPTIONS,
     POLICY_OPTIONS,
+    PROMPT,
     READ_AS,
     REPORT_OPTIONS,
     RESCORE_OPTIONS,
@@ -345,7 +346,7 @@ def score_command(
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
 @option("-o", "FILE", "File to write; its ending decides: .parquet, .jsonl or .csv.", "--out", required=True)
 @option("--task", "KEY", "Task, if FILE has several.")
-@add_options(CONFIG, DATASET, *ROW_OPTIONS)
+@add_options(CONFIG, PROMPT, DATASET, *ROW_OPTIONS)
 @with_console
 def export_prompts_command(console: Console, file: str, *, out: str, task: str | None, **options: Any) -> int:
     """Write the prompts of a task, for an engine that generates offline; call no model.

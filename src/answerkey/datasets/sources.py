@@ -593,8 +593,9 @@ class Hub:
             with guard_library(self.endpoint, forget):
                 yield
         except errors.GatedRepoError:
-            hint = f"accept its terms at {self.endpoint}/datasets/{asked.path}, and set `HF_TOKEN`"
-            raise asked.refuse("asks you to accept its terms first", hint) from None
+            hint = f"accept them at {self.endpoint}/datasets/{asked.path} and set `HF_TOKEN`, or give a copy"
+            message = "wants a token, and that you accept its terms first"
+            raise asked.refuse(message, f"{hint} of its files: `--dataset FILE`") from None
         except errors.RepositoryNotFoundError:
             hint = "check `path`; for a private dataset set `HF_TOKEN`"
             raise asked.refuse("does not exist, or is not for you to see", hint) from None

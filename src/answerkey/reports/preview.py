@@ -202,7 +202,11 @@ def draw_ready_made_task(ready: ReadyMade, width: int) -> list[Line]:
         "licence": about.licence,
         "homepage": about.homepage,
         "cite as": about.citation,
-        "on the hub": ", ".join(str(value) for value in hub.values()),
+        "on the hub": ", ".join(str(value) for value in hub.values())
+        + (" (it wants a token and accepted terms)" if about.gated else ""),
+    } | {
+        f"expected{' ' * place}": "{model}: {value:.2%} ({setting}; {source})".format(**one)
+        for place, one in enumerate(about.expected)
     }
     lines = [line(Span(ready.name, "title"), f"  {about.title}")]
     lines += [*draw_text(about.summary, width, indent=""), BLANK]

@@ -307,6 +307,13 @@ class SingleTurnSolver:
     type: ClassVar[str] = "single_turn_solver"
     needs_model: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        # None are shown, and no template asks for the list of them: the dataset need not be read.
+        if self.examples is not None and self.examples.num_examples == 0:
+            sources = self.input_builder.list_sources().values()
+            if not any("examples" in source for source, _ in sources):
+                object.__setattr__(self, "examples", None)
+
     def compile_templates(self) -> Compiled:
         """Return the templates that compile and the errors of the others, by field."""
         return self._compiled

@@ -266,10 +266,11 @@ class Definitions(Project):
         if not isinstance(given, str | Path):
             self.given_dataset = DatasetSpec("samples", given)
             return
-        if str(given) in self.datasets:
+        path, is_here = Path(given), not is_remote(str(given))
+        # A folder may be called like the benchmark whose files it has.
+        if str(given) in self.datasets and not (self.open_files and path.exists()):
             self.given_dataset = self.datasets[str(given)]
             return
-        path, is_here = Path(given), not is_remote(str(given))
         try:
             if is_here and path.suffix.lower() in _YAML:
                 node = self.read(path, limit=path.parent)
@@ -429,26 +430,37 @@ class Definitions(Project):
         return resolve_config(parameters, filled, self.problems, place=node.place)
 
     def adopt(self, ready: ReadyMade, given: Mapping[str, Given]) -> dict[str, Given]:
-        """Add a ready-made task to what is defined; return its config values, with its dataset among them.
+        """Add a ready-made task to what is defined; return its config values, with its datasets among them.
 
-        The dataset may depend on the config (`split`, `subset`): each kind of it has a key of its own.
+        They may depend on the config (`split`, `subset`): each kind of them has a key of its own.
         """
         self.tasks.setdefault(ready.name, ready.task)
         mistakes = Problems()  # they are reported when the task is built
-        config = ready.config(given, mistakes)
+        config, chosen = ready.config(given, mistakes), dict(given)
         if mistakes.errors:
-            self.broken_datasets.add(ready.name)
-            return dict(given)
+            self.broken_datasets |= {ready.name, f"{ready.name}_examples"}
+            return chosen
         self.open_files = partial(open_raw_files, ready=ready, config=config, problems=self.problems)
-        node = config.fill(ready.hub_dataset(), self.problems)
-        dataset = build_dataset(node, self.problems, base=self.folder)
-        if "dataset" in given or dataset is None:
-            return dict(given)
+        for parameter, node in ready.hub_datasets():
+            dataset = build_dataset(config.fill(node, self.problems), self.problems, base=self.folder)
+            stated = str(given[parameter].value) if parameter in given else None
+            is_path = stated is not None and stated not in self.datasets and (self.folder / stated).exists()
+            if parameter == "examples" and is_path:
+                opened = self.open_files(str(self.folder / str(stated)))
+                dataset = dataset and opened and replace(opened, key=dataset.key, place=dataset.place)
+            elif stated is not None:
+                continue
+            if dataset is not None:
+                chosen[parameter] = Given(self._add_dataset(dataset), ready.hub.place)
+        return chosen
+
+    def _add_dataset(self, dataset: DatasetSpec) -> str:
+        """Define a dataset of a ready-made task; return its key, numbered where it has another's."""
         for key in chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))):
             there = self.datasets.setdefault(key, replace(dataset, key=key))
             is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
             if is_users or there.source == dataset.source:  # one that the run file defines itself stays
-                return {**given, "dataset": Given(key, ready.hub.place)}
+                return key
         raise AssertionError
 
 

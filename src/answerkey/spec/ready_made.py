@@ -1,12 +1,14 @@
 """Ready-made tasks: the files of `benchmarks`, raw files of a benchmark, and a task as a project of its own.
 
-A file has `about` (what people need to know), `task` (a task file), `hub` (the source `huggingface`) and
-`forms`: how to tell what a file on disk is, and which columns to derive so that the task can read it.
+A file has `about` (what people need to know), `task` (in what its task file differs from the others), `hub`
+(the source `huggingface`) and `forms`: how to tell what a file on disk is, and which columns to derive so
+that the task can read it.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -34,7 +36,11 @@ _DATASET_COMMENT = "# Where the questions come from, and how each column that th
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What people need to know of a benchmark; `chance` is the mean of 1/K over its rows."""
+    """What people need to know of a benchmark; `chance` is the mean of 1/K over its rows.
+
+    `expected` are published numbers, each with `model`, `value`, `setting` and the address of its `source`.
+    The hub gives out a `gated` dataset only to those who accepted its terms.
+    """
 
     title: str
     summary: str
@@ -46,6 +52,8 @@ class About:
     homepage: str
     citation: str
     licence: str
+    expected: Sequence[Mapping[str, Any]] = ()
+    gated: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,17 @@ class Form:
 
 @dataclass(frozen=True)
 class ReadyMade:
-    """A ready-made task by name, with the dataset on the hub and its own forms of raw files."""
+    """A ready-made task by name, with the dataset on the hub and its own forms of raw files.
+
+    `shots` has the fields of `hub` that lead to the rows for few-shot prompts; none for a task without.
+    """
 
     name: str
     about: About
     task: Node
     hub: Node
     own_forms: tuple[Form, ...]
+    shots: Node
 
     @property
     def forms(self) -> Iterator[Form]:
@@ -110,18 +122,21 @@ class ReadyMade:
             ],
         }
 
-    def hub_dataset(self) -> Node:
-        """Return the dataset on the hub, as a dataset file would describe it."""
-        place = self.hub.place
-        entries = {"type": Node("huggingface", place), **self.hub.entries}
-        return Node(
-            {
-                "key": Node(self.name, place),
+    def hub_datasets(self) -> Iterator[tuple[str, Node]]:
+        """Yield the datasets on the hub, as dataset files would have them, by the config value for each.
+
+        These are the questions and, where there may be some, the examples.
+        """
+        place, kinds = self.hub.place, {"dataset": ({}, ""), "examples": (self.shots.entries, "_examples")}
+        for parameter, (more, ending) in kinds.items():
+            source = {"type": Node("huggingface", place), **self.hub.entries, **more}
+            entries = {
+                "key": Node(self.name + ending, place),
                 "display_name": Node(self.about.title, place),
-                "source": Node(entries, place, keys=self.hub.keys),
-            },
-            place,
-        )
+                "source": Node(source, place, keys=self.hub.keys),
+            }
+            if more or not ending:
+                yield parameter, Node(entries, place)
 
 
 @cache
@@ -163,8 +178,100 @@ def load_ready_made(name: str) -> ReadyMade:
     hub = root.entries["hub"]
     read_as = forms[hub.at("form").value].how
     complete = Node({**hub.without("form").entries, **read_as.entries}, hub.place, keys=hub.keys)
-    about = About(**to_plain(root.at("about")))
-    return ReadyMade(name, about, root.entries["task"], complete, tuple(forms.values()))
+    about, task = About(**to_plain(root.at("about"))), root.entries["task"]
+    written = from_plain(_write_task(name, about, to_plain(task)), task.place)
+    shots = task.at("shots").at("from") if "shots" in task.entries else Node({}, task.place)
+    return ReadyMade(name, about, written, complete, tuple(forms.values()), shots)
+
+
+#: What the config values of ready-made tasks are called, and what they are.
+_CONFIG = {
+    "dataset": ("Dataset", "A dataset of the run file in place of the one on the hub."),
+    "split": ("Split", "Which split of the hub's dataset is asked."),
+    "subset": ("Subset", "Which set of the hub's dataset is asked."),
+    "language": ("Language", "Which language of the hub's dataset is asked."),
+    "labels": ("Labels", "Which rows are asked, by what annotators say of their labels."),
+    "orders": ("Order of the options", "In which order the options are shown."),
+    "prompt": ("Prompt", "Whose wording of the prompt is used."),
+    "extraction": ("Extraction rule", "How the choice is read from the completion."),
+    "shots": ("Shots", "How many solved examples stand before the question."),
+    "examples": ("Examples", "A file or a dataset of the run file with examples, in place of the hub's."),
+}
+_ORDERS = ("shuffled", "original", "rotations")
+_EXTRACTIONS = ("stated_answer", "first_character", "first_character_literal", "leading_label")
+_LETTERS = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ'"
+#: A line of a prompt that stands for one for each option: `[A. option]`, `[(A) option]`.
+_OPTION = re.compile(r"\n\[(\W*)A(\W+)option\]")
+_LINE = rf"\n\1{{{{ {_LETTERS}[loop.index0] }}}}\2{{{{ option }}}}\n"
+_PROMPT = """\
+{{ sample.question }}
+
+[A. option]
+
+Answer with the letter of the right option and nothing else.
+Answer:"""
+
+
+def _write_task(name: str, about: About, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the task file of a benchmark, whose own file says in what it differs from the others.
+
+    `choose` has config values with all that they may be, `prompts` the wordings by name, ours first, `shots`
+    what few-shot prompts are made of: `by`, `answer`, `from`. `images` are columns.
+    """
+    shots, prompts = own.get("shots"), own.get("prompts") or {"answerkey": _PROMPT}
+    messages: Any = {wording: _write_messages(text, own) for wording, text in prompts.items()}
+    choices = dict(own.get("choose") or {}) | ({"orders": _ORDERS} if own.get("shuffled") else {})
+    choices |= ({"prompt": messages} if len(prompts) > 1 else {}) | {"extraction": _EXTRACTIONS}
+    parameters: list[dict[str, Any]] = [{"type": "dataset", "key": "dataset", "default_value": name}]
+    for key, allowed in choices.items():
+        mapping = {"values_mapping": allowed} if isinstance(allowed, Mapping) else {}
+        stated = {"type": "categorical", "key": key, "default_value": next(iter(allowed))}
+        parameters.append({**stated, "allowed_values": list(allowed), **mapping})
+    definition: dict[str, Any] = {"dataset": {"key": "<< config.dataset >>"}}
+    solver: dict[str, Any] = {"type": "single_turn_solver"}
+    if shots is not None:
+        parameters.append({"type": "int", "key": "shots", "default_value": 0, "min": 0})
+        parameters.append({"type": "dataset", "key": "examples", "default_value": f"{name}_examples"})
+        solver["examples"] = {"dataset": "<< config.examples >>", "num_examples": "<< config.shots >>"}
+        solver["examples"] |= {"by": shots["by"]} if "by" in shots else {}
+    if group := own.get("group_by", about.category):
+        definition["group_by"] = group
+    if "orders" in choices:
+        definition["choice_order"] = {"options": "{{ sample.options }}", "orders": "<< config.orders >>"}
+    chosen = "<< config.prompt >>" if len(prompts) > 1 else next(iter(messages.values()))
+    definition["solver"] = {**solver, "input_builder": {"type": "chat_completion", "input_messages": chosen}}
+    scorer = {
+        "type": "string_equals_mcqa",
+        "ground_truth_choice": "{{ sample.answer }}",
+        "choices": f"{{{{ {_LETTERS}[:sample.options | length] | list }}}}",
+        "options": "{{ sample.options }}",
+        "extraction": "<< config.extraction >>",
+        "metrics": [{"type": "mean", "field": "is_correct", "name": "Accuracy"}],
+    }
+    told = {key: {"display_name": title, "description": text} for key, (title, text) in _CONFIG.items()}
+    return {
+        "key": name,
+        "display_name": about.title,
+        "description": own["description"],
+        "tasks": ["chat_completion"],
+        "tags": ["ready-made", *own["tags"]],
+        "config_spec": [{**one, **told[one["key"]]} for one in parameters],
+        "definition": {**definition, "scorers": [scorer]},
+    }
+
+
+def _write_messages(prompt: str, own: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of a wording: the examples as turns of their own, where there may be any."""
+    question = _OPTION.sub(rf"{{% for option in sample.options %}}{_LINE}{{%- endfor %}}", prompt)
+    if columns := own.get("images"):
+        images = [{"type": "image", "image": f"{{{{ sample.{one} | default(none) }}}}"} for one in columns]
+        return [{"role": "user", "content": [{"type": "text", "text": question}, *images]}]
+    turns = [("user", question), ("assistant", own.get("shots", {}).get("answer", "{{ sample.answer }}"))]
+    shown = [
+        {"role": role, "content": re.sub(r"\bsample\b", "example", text), "for_each": "examples"}
+        for role, text in (turns if "shots" in own else ())
+    ]
+    return [*shown, {"role": "user", "content": question}]
 
 
 def open_raw_files(
@@ -242,9 +349,8 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
     """Return a ready-made task as files of a project; `dataset` is a file or folder in place of the hub."""
     about, key, problems = ready.about, ready.name, Problems()
     config = ready.config({}, problems)
-    if dataset is None:
-        source = to_plain(config.fill(ready.hub_dataset(), problems))["source"]
-    else:
+    described = {name: to_plain(config.fill(node, problems)) for name, node in ready.hub_datasets()}
+    if dataset is not None:
         opened = open_raw_files(dataset, ready, config, problems)
         raise_all(problems.errors)
         found: Any = opened.source if opened else None
@@ -253,9 +359,10 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
         place = getattr(found, "path_field", "url")
         stated = {"type": plain.pop("type"), place: plain.pop(place), **plain, "filters": filters}
         source = {name: value for name, value in stated.items() if value not in (None, {}, [], 0)}
+        described["dataset"] = {**described["dataset"], "source": source}
     asked = {"task_key": key, "task_config": {"dataset": key}, "model_key": "builtin/random?seed=0"}
     run = {
-        "datasets": [{"$ref": "dataset.yaml"}],
+        "datasets": [{"$ref": f"{name}.yaml"} for name in described],
         "tasks": [{"$ref": "task.yaml"}],
         "evaluation": {"key": key, "display_name": about.title, "task_specifications": [asked]},
     }
@@ -264,11 +371,10 @@ def write_project(ready: ReadyMade, dataset: str | None = None) -> dict[str, str
         for text in (f"{about.title}. {about.citation}", f"Licence: {about.licence}")
         for line in wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
     )
-    described = {"key": key, "display_name": about.title, "source": source}
     return {
         "run.yaml": _RUN_COMMENT + write_yaml(run),
         "task.yaml": comment + write_yaml(to_plain(ready.task)),
-        "dataset.yaml": _DATASET_COMMENT + write_yaml(described),
+        **{f"{name}.yaml": _DATASET_COMMENT + write_yaml(one) for name, one in described.items()},
     }
 
 

@@ -353,7 +353,10 @@ def test_a_dataset_file_is_audited_as_its_rows_are(call: Call, said: list[str]) 
         ("score f --max_samples 5", "did you mean `--num-samples`?"),
         ("run --tasks mmlu", "a task is named without a flag: `answerkey run TASK`"),
         ("run mmlu --model_args pretrained=x", "parameters follow the model's name: `--model 'NAME?tem"),
-        ("run mmlu --num_fewshot 5", "few-shot examples are `examples` of the task's solver"),
+        (
+            "run mmlu --num_fewshot 5",
+            "few-shot examples are `examples` of the task's solver, of a ready-made task `--config shots=5`",
+        ),
         ("run mmlu --output_path x", "did you mean `--out`?"),
         ("run mmlu --batch_size 8", "how many requests are under way is `max_concurrent_requests`"),
         ("run mmlu --api-key x", "keys are environment values"),

@@ -64,7 +64,7 @@ def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unuse
     ("instruction", "line", "offered"),
     [
         ("bash_complete", "ru", ["run", "runs"]),
-        ("bash_complete", "run mm", ["mmlu", "mmlu_pro", "mm"]),
+        ("bash_complete", "run mml", ["mmlu", "mmlu_pro", "mmlu_redux", "mml"]),
         ("bash_complete", "tasks jc", ["jcommonsenseqa"]),
         ("bash_complete", "run x --model builtin/s", ["builtin/simulated"]),
         ("bash_complete", "show l", ["latest", "l"]),
@@ -127,11 +127,12 @@ def test_tasks_lists_what_is_ready(call: Call) -> None:
     listed = call("tasks")
     assert (listed.code, listed.err) == (0, "next: answerkey tasks show NAME\n")
     assert [line.split()[0] for line in listed.out.splitlines()[1:]] == list_ready_made()
-    assert "mmlu_pro           12,032  1 to 10  11.12 %  en" in listed.out
+    assert "mmlu_pro           12,032   1 to 10  11.12 %  en" in listed.out
     assert [one["name"] for one in call("tasks", "--json").json["tasks"]] == list_ready_made()
     (one,) = call("tasks", "show", "arc", "--json").json["tasks"]
     assert (one["chance"], one["category"], one["licence"]) == (0.2502, "category", "CC BY-SA 4.0")
-    assert one["hub"] == {"path": "allenai/ai2_arc", "name": "ARC-Challenge", "split": "test"}
+    told = {"path": "allenai/ai2_arc", "name": "ARC-Challenge", "split": "test"}
+    assert one["hub"] == {**told, "revision": "210d026faf9955653af8916fad021475a3f00453"}
 
 
 @pytest.mark.parametrize("words", [("show", "mmlu"), ("mmlu",), ("show", "MMLU")])
@@ -149,6 +150,33 @@ def test_tasks_shows_one(call: Call, words: tuple[str, ...]) -> None:
         "answerkey run mmlu --model openai/gpt-4.1-nano",
     ):
         assert part in shown
+
+
+def test_tasks_shows_published_numbers_and_terms(call: Call) -> None:
+    """Each number with its model, how it was measured and who published it."""
+    shown = call("tasks", "show", "gpqa").out
+    assert "Idavidrein/gpqa, gpqa_diamond, train (it wants a token and accepted terms)" in shown
+    assert "  expected    gpt-5.1-2025-11-13: 65.20% (Diamond, zero-shot with reasoning" in shown
+    (one,) = call("tasks", "show", "gpqa", "--json").json["tasks"]
+    assert (one["gated"], one["expected"][1]["value"]) == (True, 0.717)
+    assert one["expected"][1]["source"].endswith("/inspect_evals/gpqa/README.md")
+
+
+def test_the_prompt_of_another_harness_is_an_option(call: Call) -> None:
+    """`--prompt NAME` is short for a config value, wherever it stands; an unknown one is refused."""
+    Path("q.jsonl").write_text(
+        '{"question": "1+1?", "options": ["1", "2"], "answer": "B", "subject": "sums"}\n'
+    )
+    words = ("run", "mmlu", "--dataset", "q.jsonl", "--model", "builtin/random", "--dry-run", "--json")
+    expected = (
+        "The following are multiple choice questions (with answers) about sums.\n\nQuestion: 1+1?\nA. 1\nB. 2"
+    )
+    for given in (("--prompt", "helm"), ("--prompt", "helm", "--config", "extraction=leading_label")):
+        (task,) = call(*words, *given).json["dry_run"]["tasks"]
+        assert task["first_prompt"][0]["content"] == f"{expected}\nAnswer:"
+    refused = call(*words, "--prompt", "helmet")
+    assert refused.code == 2
+    assert "did you mean `helm`?" in refused.err
 
 
 def test_a_ready_made_task_is_run_by_its_name(call: Call) -> None:

@@ -19,6 +19,7 @@ from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import HuggingFaceSource, choose_files, pin_source
 from answerkey.errors import DataError, SpecError
+from answerkey.spec.ready_made import load_ready_made
 
 if TYPE_CHECKING:
     from tests.unit.datasets.conftest import Handler, Server
@@ -219,10 +220,12 @@ def test_what_is_not_there_is_told(source: HuggingFaceSource, message: str, hint
 
 
 def test_a_dataset_with_terms_is_told(quiz: Repository) -> None:
-    """The hint says where to accept them."""
+    """The hint says where to accept them, and how to do without."""
     quiz.is_gated = True
-    with pytest.raises(DataError, match="asks you to accept its terms first"):
+    with pytest.raises(DataError, match="wants a token, and that you accept its terms first") as caught:
         read("made/quiz", "test", name="all")
+    expected = "/datasets/made/quiz and set `HF_TOKEN`, or give a copy of its files: `--dataset FILE`"
+    assert str(caught.value.hint).endswith(expected)
 
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "ANSWERKEY_OFFLINE"])
@@ -420,12 +423,59 @@ def test_a_ready_made_task_reads_its_dataset_from_the_hub(
         "all/test-00000-of-00001.parquet": make_parquet(**columns, answer=[1, 3]),
         "all/dev-00000-of-00001.parquet": make_parquet(**columns, answer=[0, 0]),
     }
-    hub.add("cais/mmlu", files, {"configs": [{"config_name": "all", "data_files": splits}]})
+    found = hub.add("cais/mmlu", files, {"configs": [{"config_name": "all", "data_files": splits}]})
+    found.files[load_ready_made("mmlu").hub.at("revision").value] = files
     for words, value in (([], 0.5), (["--config", "split=dev"], 0.0)):
         model = ["--model", "builtin/constant?choice=D"]
         assert main(["run", "mmlu", *model, *words, "--out", f"out-{value}", "--json", "-q"]) == 0
         (task,) = json.loads(capsys.readouterr().out)["tasks"]
         assert [one["value"] for one in task["metrics"] if one["name"] == "Accuracy"] == [value]
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "shown"),
+    [
+        (
+            "mmlu",
+            "all/{}-00000-of-00001.parquet",
+            {"answer": [1], "choices": [["w", "x"]], "subject": ["law"]},
+        ),
+        ("ceval", "law/{}/0000.parquet", {"answer": ["B"], "A": ["w"], "B": ["x"], "C": ["y"], "D": ["z"]}),
+    ],
+)
+def test_examples_of_a_ready_made_task_are_read_from_the_hub(
+    hub: Hub, capsys: pytest.CaptureFixture[str], name: str, path: str, shown: Mapping[str, Sequence[object]]
+) -> None:
+    """Of the split for them, in the first prompt; without shots that split is not fetched."""
+    ready, test = load_ready_made(name), "val" if name == "ceval" else "test"
+    files = {path.format(one): make_parquet(**shown, question=[f"of {one}?"]) for one in (test, "dev")}
+    splits = [{"split": one, "path": f"all/{one}-*"} for one in (test, "dev")]
+    found = hub.add(
+        ready.hub.at("path").value, {}, {"configs": [{"config_name": "all", "data_files": splits}]}
+    )
+    revision = ready.hub.at("revision").value
+    found.files[revision], found.refs[revision] = files, revision
+    words = ["run", name, "--model", "builtin/random", "--dry-run", "--json"]
+    for shots, questions in ((0, [test]), (1, ["dev", test])):
+        assert main([*words, "--config", f"shots={shots}"]) == 0
+        (task,) = json.loads(capsys.readouterr().out)["dry_run"]["tasks"]
+        asked = [one["content"] for one in task["first_prompt"] if one["role"] == "user"]
+        assert [f"of {one}?" in text for one, text in zip(questions, asked, strict=True)] == [True] * len(
+            asked
+        )
+        assert (path.format("dev") in str(hub.asked)) == bool(shots)
+
+
+def test_a_gated_benchmark_says_what_the_hub_wants(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    """At `run`, with the address of its terms and how to give a file."""
+    configs = [{"config_name": "gpqa_diamond", "data_files": "gpqa_diamond.csv"}]
+    hub.add("Idavidrein/gpqa", {"gpqa_diamond.csv": b"x"}, {"configs": configs}).is_gated = True
+    assert main(["run", "gpqa", "--model", "builtin/random"]) == 2
+    said = capsys.readouterr().err
+    assert "dataset `Idavidrein/gpqa` of the hub wants a token, and that you accept its terms first" in said
+    assert (
+        "/datasets/Idavidrein/gpqa and set `HF_TOKEN`, or give a copy of its files: `--dataset FILE`" in said
+    )
 
 
 def test_a_ready_made_task_joins_the_subjects_of_the_hub(

@@ -150,6 +150,18 @@ def test_no_examples_may_be_asked_for() -> None:
         Examples("dev", -1)
 
 
+def test_without_examples_their_dataset_is_not_needed() -> None:
+    """`num_examples: 0` is like none at all, unless a template asks for the list, which is empty then."""
+    turns = (InputMessage("user", "{{ example.q }}", "examples"), InputMessage("user", "{{ sample.q }}"))
+    solver = SingleTurnSolver(ChatInput(turns), examples=Examples("dev", 0))
+    assert solver.examples is None
+    assert solver.build_prompts(make_samples({"q": ["x"]}), None) == [[{"role": "user", "content": "x"}]]
+    counted = ChatInput((InputMessage("user", "{{ examples | length }}"),))
+    solver = SingleTurnSolver(counted, examples=Examples("dev", 0))
+    built = solver.build_prompts(make_samples({"q": ["x"]}), make_samples(POOL))
+    assert built == [[{"role": "user", "content": "0"}]]
+
+
 def test_column_of_by_must_exist_on_both_sides() -> None:
     """A `by` column that one dataset lacks is one error, not one for each row."""
     solver = SingleTurnSolver(

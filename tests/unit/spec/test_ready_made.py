@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,32 @@ from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.runner import check
+from answerkey.solvers import SingleTurnSolver
 from answerkey.spec import Overrides, Specification, load_plan, load_task, schema
 from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
+from answerkey.types import Samples
 
 from .conftest import value_of
 
 NAMES = [
-    *("agieval", "arc", "bbq", "cmmlu", "commonsenseqa", "hellaswag", "jcommonsenseqa", "logiqa", "medmcqa"),
-    *("mmlu", "mmlu_pro", "openbookqa", "truthfulqa_mc"),
+    *("agieval", "arc", "bbh", "bbq", "belebele", "boolq", "ceval", "cmmlu", "commonsenseqa", "copa"),
+    *("global_mmlu", "gpqa", "hellaswag", "hle", "include", "jcommonsenseqa", "kmmlu", "logiqa", "medmcqa"),
+    *("medqa", "mmlu", "mmlu_pro", "mmlu_redux", "mmmlu", "mmmu", "mmmu_pro", "musr", "openbookqa", "piqa"),
+    *(
+        "pubmedqa",
+        "quality",
+        "race",
+        "sciq",
+        "siqa",
+        "supergpqa",
+        "truthfulqa_mc",
+        "winogrande",
+        "wmdp",
+        "xcopa",
+    ),
 ]
+#: Those whose chance level differs from row to row.
+UNEVEN = {"agieval", "bbh", "hle", "mmmu", "mmmu_pro", "musr", "supergpqa", "truthfulqa_mc"}
 REAL = Path(__file__).parents[4] / "shared" / "data"
 
 
@@ -67,6 +86,34 @@ FORMS: list[tuple[str, dict[str, str], tuple[str, list[str], str, str | None]]] 
     ("cmmlu", {"agronomy.csv": ",Question,A,B,C,D,Answer\n0,?,w,x,y,z,D\n"}, ("?", ["w", "x", "y", "z"], "D", "agronomy")),  # noqa: E501 - one case, one line
     ("jcommonsenseqa", {"valid-v1.3.json": lines({"q_id": 5, "question": "?", **{f"choice{n}": str(n) for n in range(5)}, "label": 2})}, ("?", ["0", "1", "2", "3", "4"], "C", None)),  # noqa: E501 - one case, one line
     ("bbq", {"Age.jsonl": lines({"context": "P.", "question": "Q?", **{f"ans{n}": str(n) for n in range(3)}, "label": 2, "category": "Age", "context_condition": "ambig"})}, ("P.\n\nQ?", ["0", "1", "2"], "C", "Age")),  # noqa: E501 - one case, one line
+    ("hellaswag", {"val.jsonl": lines({"ctx": "x", "ctx_a": "[header] How to run [title] Go  out.", "ctx_b": "then he", "endings": ["a [step] b", "b", "c", "d"], "label": "2", "activity_label": "Run", "source_id": "wikihow~1"})}, ("Run: How to run. Go out. Then he", ["a b", "b", "c", "d"], "C", "wikihow")),  # noqa: E501 - one case, one line
+    ("gpqa", {"gpqa_diamond.csv": "Question,Correct Answer,Incorrect Answer 1,Incorrect Answer 2,Incorrect Answer 3,High-level domain,Record ID\nWhich?,w,x,y,z,Physics,rec1\n"}, ("Which?", ["y", "w", "x", "z"], "B", "Physics")),  # noqa: E501 - one case, one line
+    ("mmlu_redux", {"law/data.jsonl": lines({"question": "?", "choices": ["x", "y"], "answer": 1, "error_type": "wrong_groundtruth", "correct_answer": "0"})}, ("?", ["x", "y"], "B", "law")),  # noqa: E501 - one case, one line
+    ("supergpqa", {"SuperGPQA-all.jsonl": lines({"uuid": "u1", "question": "?", "options": ["x", "y"], "answer": "y", "answer_letter": "B", "discipline": "Law"})}, ("?", ["x", "y"], "B", "Law")),  # noqa: E501 - one case, one line
+    ("winogrande", {"dev.jsonl": lines({"sentence": "The cup fits the box as the _ is big.", "option1": "cup", "option2": "box", "answer": "2"})}, ("The cup fits the box as the _ is big.", ["cup", "box"], "B", None)),  # noqa: E501 - one case, one line
+    ("piqa", {"v.jsonl": lines({"goal": "Open a jar", "sol1": "Twist.", "sol2": "Sing.", "label": 0})}, ("Open a jar", ["Twist.", "Sing."], "A", None)),  # noqa: E501 - one case, one line
+    ("boolq", {"dev.jsonl": lines({"question": "is it so", "passage": "It is not.", "answer": False})}, ("It is not.\n\nis it so?", ["Yes", "No"], "B", None)),  # noqa: E501 - one case, one line
+    ("siqa", {"v.jsonl": lines({"context": "He left.", "question": "Why?", "answerA": "x", "answerB": "y", "answerC": "z", "label": "3"})}, ("He left. Why?", ["x", "y", "z"], "C", None)),  # noqa: E501 - one case, one line
+    ("sciq", {"t.jsonl": lines({"question": "What?", "correct_answer": "iron", "distractor1": "x", "distractor2": "y", "distractor3": "z", "support": "Text."})}, ("What?", ["iron", "y", "z", "x"], "A", None)),  # noqa: E501 - one case, one line
+    ("race", {"t.jsonl": lines({"example_id": "high1.txt", "article": "P.", "question": "Q?", "options": ["w", "x", "y", "z"], "answer": "D"})}, ("P.\n\nQ?", ["w", "x", "y", "z"], "D", None)),  # noqa: E501 - one case, one line
+    ("medqa", {"test.jsonl": lines({"question": "?", "options": {"A": "w", "B": "x", "C": "y", "D": "z"}, "answer": "y", "answer_idx": "C"})}, ("?", ["w", "x", "y", "z"], "C", None)),  # noqa: E501 - one case, one line
+    ("medqa", {"test.jsonl": lines({"sent1": "?", **{f"ending{n}": str(n) for n in range(4)}, "label": 3})}, ("?", ["0", "1", "2", "3"], "D", None)),  # noqa: E501 - one case, one line
+    ("pubmedqa", {"t.jsonl": lines({"pubid": 7, "question": "Is it?", "context": {"contexts": ["One.", "Two."]}, "final_decision": "maybe"})}, ("One.\nTwo.\n\nIs it?", ["yes", "no", "maybe"], "C", None)),  # noqa: E501 - one case, one line
+    ("copa", {"v.jsonl": lines({"premise": "It rained.", "choice1": "x", "choice2": "y", "question": "effect", "label": 1})}, ("It rained.\n\nWhat happened as a result?", ["x", "y"], "B", "effect")),  # noqa: E501 - one case, one line
+    ("xcopa", {"v.jsonl": lines({"premise": "Sadas.", "choice1": "x", "choice2": "y", "question": "cause", "label": 0})}, ("Sadas.\n\nWhat was the cause?", ["x", "y"], "A", "cause")),  # noqa: E501 - one case, one line
+    ("quality", {"v.jsonl": lines({"question_unique_id": "1_2", "article": "P.", "question": "Q?", "options": ["w", "x", "y", "z"], "gold_label": 2, "difficult": 1})}, ("P.\n\nQ?", ["w", "x", "y", "z"], "B", "hard")),  # noqa: E501 - one case, one line
+    ("musr", {"team_allocation.csv": "narrative,question,choices,answer_index\nP.,Q?,\"['x', 'y', 'z']\",2\n"}, ("P.\n\nQ?", ["x", "y", "z"], "C", "team_allocation")),  # noqa: E501 - one case, one line
+    ("bbh", {"snarks.jsonl": lines({"question": "?", "choices": {"label": ["(A)", "(B)"], "text": ["x", "y"]}, "target": "(B)"}, {"question": "?", "choices": {"label": ["(A)"], "text": ["x"]}, "target": "(E)"})}, ("?", ["x", "y"], "B", "snarks")),  # noqa: E501 - one case, one line
+    ("wmdp", {"wmdp-bio/test.jsonl": lines({"question": "?", "choices": ["w", "x", "y", "z"], "answer": 2})}, ("?", ["w", "x", "y", "z"], "C", "wmdp-bio")),  # noqa: E501 - one case, one line
+    ("ceval", {"law_val.csv": "id,question,A,B,C,D,answer\n0,?,w,x,y,z,B\n"}, ("?", ["w", "x", "y", "z"], "B", "law")),  # noqa: E501 - one case, one line
+    ("kmmlu", {"Law-test.csv": "question,answer,A,B,C,D,Category\n?,4,w,x,y,z,Law\n"}, ("?", ["w", "x", "y", "z"], "D", "Law")),  # noqa: E501 - one case, one line
+    ("belebele", {"deu_Latn.jsonl": lines({"flores_passage": "P.", "question": "Q?", **{f"mc_answer{n}": str(n) for n in range(1, 5)}, "correct_answer_num": "3"})}, ("P.\n\nQ?", ["1", "2", "3", "4"], "C", None)),  # noqa: E501 - one case, one line
+    ("global_mmlu", {"t.jsonl": lines({"sample_id": "law/test/0", "subject": "law", "question": "?", "option_a": "w", "option_b": "x", "option_c": "y", "option_d": "z", "answer": "B"})}, ("?", ["w", "x", "y", "z"], "B", "law")),  # noqa: E501 - one case, one line
+    ("mmmlu", {"mmlu_DE-DE.csv": ",Question,A,B,C,D,Answer,Subject\n0,?,w,x,y,z,A,law\n"}, ("?", ["w", "x", "y", "z"], "A", "law")),  # noqa: E501 - one case, one line
+    ("include", {"t.jsonl": lines({"language": "German", "domain": "STEM", "question": "?", "option_a": "w", "option_b": "x", "option_c": "y", "option_d": "z", "answer": 3})}, ("?", ["w", "x", "y", "z"], "D", "STEM")),  # noqa: E501 - one case, one line
+    ("mmmu", {"v.jsonl": lines({"id": "validation_Art_Theory_1", "question": "<image 1>?", "options": "['x', 'y']", "answer": "B", "question_type": "multiple-choice", "image_1": None}, {"id": "validation_Math_2", "question": "?", "options": "[]", "answer": "7", "question_type": "open", "image_1": None})}, ("<image 1>?", ["x", "y"], "B", "Art_Theory")),  # noqa: E501 - one case, one line
+    ("mmmu_pro", {"t.jsonl": lines({"id": "test_Law_1", "question": "?", "options": "['x', 'y']", "answer": "A", "subject": "Law", "image_1": None})}, ("?", ["x", "y"], "A", "Law")),  # noqa: E501 - one case, one line
+    ("hle", {"t.jsonl": lines({"id": "a", "question": "Which?\n\nAnswer Choices:\nA. x\nB. y\nC. z", "answer": "C", "answer_type": "multipleChoice", "image": "", "category": "Math"}, {"id": "b", "question": "How many?", "answer": "7", "answer_type": "exactMatch", "image": "", "category": "Math"})}, ("Which?", ["x", "y", "z"], "C", "Math")),  # noqa: E501 - one case, one line
 ]  # fmt: skip
 
 
@@ -81,8 +128,15 @@ def write_files(files: Mapping[str, str]) -> Path:
     folder = Path("raw")
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+@cache
+def validator(kind: str) -> Draft202012Validator:
+    """Return what holds a file against the schema of its kind."""
+    return Draft202012Validator(schema(kind))  # type: ignore[arg-type]
 
 
 def plan(name: str, **overrides: Any) -> Specification:  # noqa: ANN401 - the fields of Overrides
@@ -91,7 +145,7 @@ def plan(name: str, **overrides: Any) -> Specification:  # noqa: ANN401 - the fi
 
 
 def test_these_are_ready() -> None:
-    """Thirteen benchmarks; a path that is there comes before a name."""
+    """39 benchmarks; a path that is there comes before a name."""
     assert list_ready_made() == NAMES
     assert find_ready_made("MMLU-Pro") == "mmlu_pro"
     Path("mmlu").mkdir()
@@ -114,7 +168,7 @@ def test_each_says_what_people_need_to_know(name: str) -> None:
     assert all(isinstance(text, str) and text == text.strip() != "" for text in texts)
     assert about.homepage.startswith("https://")
     assert about.chance is None or 0 < about.chance < 1
-    assert about.chance is not None or name in {"agieval", "truthfulqa_mc"}
+    assert about.chance is not None or name in UNEVEN
     assert ready.own_forms
     assert all(form.description and form.expects for form in ready.own_forms)
 
@@ -149,9 +203,189 @@ def test_raw_files_are_read_as_the_task_wants_them(
     sample = dataset.samples().row(0)
     category = load_ready_made(name).about.category
     found = (sample["question"], sample["options"], sample["answer"], category and sample[category])
-    assert found == row
+    # A file alone does not say the folder that it is for.
+    is_cut = not as_folder and name in {"mmlu_redux", "wmdp"}
+    assert found == ((*row[:3], "all") if is_cut else row)
     assert len(dataset) == 1
     assert check(name, dataset=given).errors == ()
+    # The question, then a line for each option with its letter.
+    content = first_prompt(specification)[-1]["content"]
+    content = content if isinstance(content, str) else content[0]["text"]
+    shown = "\n".join(f"{letter}. {text}" for letter, text in zip("ABCDE", row[1], strict=False))
+    assert f"{row[0]}\n\n{shown}" in content
+
+
+def first_prompt(specification: Specification, examples: Samples | None = None) -> list[dict[str, Any]]:
+    """Return the messages of the first row."""
+    samples = open_dataset(specification.dataset.source, name="x").samples()
+    solver = specification.task.solver
+    assert isinstance(solver, SingleTurnSolver)
+    prompt = solver.build_prompts(samples, examples)[0]
+    assert isinstance(prompt, list)
+    return prompt
+
+
+LAW = {"question": " What? ", "options": ["x", "y"], "answer": "B", "subject": "us_law", "category": "law"}
+ABOUT = "The following are multiple choice questions (with answers) about"
+ASKED = "What is the correct answer to this question:"
+STEPS = (
+    "Let’s think step by step. Based on your reasoning, what is the single, most likely answer choice? Format"
+)
+STEPS += ' your response as follows: "The correct answer is (insert answer here)".'
+#: A ready-made task, a wording, and what it makes of `LAW`.
+WORDINGS = [
+    ("mmlu", "helm", f"{ABOUT} us law.\n\nQuestion:  What? \nA. x\nB. y\nAnswer:"),
+    ("mmlu", "lm-eval", f"{ABOUT} us law.\n\nWhat?\nA. x\nB. y\nAnswer:"),
+    ("mmlu", "official", f"{ABOUT}  us law.\n\n What? \nA. x\nB. y\nAnswer:"),
+    ("mmlu_pro", "helm", f"{ASKED}  What? \nChoices:\nA. x\nB. y\n{STEPS}"),
+    ("mmlu_pro", "lm-eval", f'{ABOUT} law. Think step by step and then finish your answer with "the answer is (X)" where X is the correct letter choice.\nQuestion:\n What? \nOptions:\nA. x\nB. y\nAnswer: Let\'s think step by step.'),  # noqa: E501 - one case, one line
+    ("mmlu_pro", "official", f'{ABOUT} law. Think step by step and then output the answer in the format of "The answer is (X)" at the end.\n\nQuestion:  What? \nOptions: A. x\nB. y\nAnswer: Let\'s think step by step.'),  # noqa: E501 - one case, one line
+    ("arc", "lm-eval", 'Given the following question and four candidate answers (A, B, C and D), choose the best answer.\nQuestion: What?\nA. x\nB. y\nYour response should end with "The best answer is [the_answer_letter]" where the [the_answer_letter] is one of A, B, C or D.'),  # noqa: E501 - one case, one line
+    ("hellaswag", "helm", f"{ABOUT} common sense.\n\nQuestion:  What? \nA. x\nB. y\nAnswer:"),
+    ("gpqa", "helm", f"{ASKED}  What? \nChoices:\n(A) x\n(B) y\n{STEPS}"),
+    ("gpqa", "lm-eval", f"{ASKED} What? \nChoices:\n(A) x\n(B) y\nLet's think step by step: "),
+    ("medqa", "helm", f"{ABOUT} medicine.\n\nQuestion:  What? \nA. x\nB. y\nAnswer:"),
+    ("kmmlu", "lm-eval", "What?\nA. x\nB. y\n정답："),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "wording", "text"), WORDINGS)
+def test_prompts_of_others_are_a_config_value(name: str, wording: str, text: str) -> None:
+    """Their words, to the letter; the run's options are the same otherwise."""
+    folder = write_files({"own.jsonl": lines(LAW)})
+    specification = plan(name, dataset=str(folder), config={"prompt": wording})
+    assert first_prompt(specification) == [{"role": "user", "content": text}]
+
+
+def test_images_follow_the_question() -> None:
+    """As parts of the message, in the order of their columns; those that a row lacks are left out."""
+    image = "data:image/png;base64,iVBORw0KGgo="
+    row = {
+        "id": "test_Law_1",
+        "question": "<image 1>?",
+        "options": "['x', 'y']",
+        "answer": "A",
+        "subject": "Law",
+    }
+    folder = write_files({"t.jsonl": lines({**row, "image_1": image, "image_2": None, "image_3": image})})
+    (message,) = first_prompt(plan("mmmu_pro", dataset=str(folder)))
+    assert [one["type"] for one in message["content"]] == ["text", "image", "image"]
+    assert message["content"][0]["text"].startswith("<image 1>?\n\nA. x\nB. y\n")
+
+
+def test_examples_of_a_file_stand_before_the_question() -> None:
+    """As turns of their own, those of the same subject; without shots nothing of them is read."""
+    own = {"question_id": 1, "question": "Q?", "options": ["x", "y"], "answer": "A", "category": "law"}
+    solved = {**own, "question_id": 2, "question": "E?", "cot_content": "A: Let's see. The answer is (A)."}
+    write_files(
+        {
+            "test.jsonl": lines(own),
+            "dev.jsonl": lines(solved, {**solved, "question_id": 3, "category": "art"}),
+        }
+    )
+    chosen = {"shots": 1, "examples": "raw/dev.jsonl"}
+    specification = plan("mmlu_pro", dataset="raw/test.jsonl", config=chosen)
+    assert specification.examples is not None
+    examples = open_dataset(specification.examples.source, name="x").samples()
+    user, assistant, question = first_prompt(specification, examples)
+    assert [one["role"] for one in (user, assistant, question)] == ["user", "assistant", "user"]
+    assert "E?\n\nA. x\nB. y" in user["content"]
+    assert assistant["content"] == "Let's see. The answer is (A)."
+    assert "Q?\n\nA. x\nB. y" in question["content"]
+    without = plan("mmlu_pro", dataset="raw/test.jsonl", config={"examples": "raw/dev.jsonl"})
+    assert without.examples is None
+    assert len(first_prompt(without)) == 1
+    assert check("mmlu_pro", dataset="raw/test.jsonl", config=chosen).errors == ()
+
+
+def test_examples_of_the_hub_are_of_another_split() -> None:
+    """Of the same subset or language; each kind has a key of its own."""
+    text = """\
+datasets:
+  - {key: mine, display_name: Mine, source: {type: inline, rows: [{question: Q, options: [x], answer: A}]}}
+evaluation:
+  key: several
+  task_specifications:
+    - {task_key: arc, task_config: {shots: 5}, model_key: builtin/random}
+    - {task_key: arc, task_config: {shots: 5, subset: ARC-Easy}, model_key: builtin/random}
+    - {task_key: arc, task_config: {shots: 5, examples: mine}, model_key: builtin/random}
+    - {task_key: arc, task_config: {shots: 1, examples: raw/dev.jsonl}, model_key: builtin/random}
+    - {task_key: ceval, task_config: {shots: 5}, model_key: builtin/random}
+"""
+    write_files({"dev.jsonl": lines(LAW)})
+    Path("run.yaml").write_text(text)
+    found = value_of(load_plan("run.yaml")).specifications
+    shown = [one.examples for one in found if one.examples is not None]
+    keys = ["arc_examples", "arc_examples-2", "mine", "arc_examples-3", "ceval_examples"]
+    assert [one.key for one in shown] == keys
+    asked, source, of_files = found[1].dataset.source, shown[1].source, shown[-1].source
+    assert isinstance(asked, HuggingFaceSource)
+    assert isinstance(source, HuggingFaceSource)
+    assert isinstance(of_files, HuggingFaceSource)
+    assert (source.name, source.split, asked.split) == ("ARC-Easy", "train", "test")
+    assert of_files.data_files == "*/dev/*.parquet"
+
+
+def test_examples_in_another_form_are_refused() -> None:
+    """As a dataset would be; a config value that is wrong is told once."""
+    write_files({"test.jsonl": lines(LAW), "dev.jsonl": lines({"frage": "?"})})
+    chosen = {"shots": 1, "examples": "raw/dev.jsonl"}
+    loaded = load_plan("mmlu", Overrides(dataset="raw/test.jsonl", config=chosen))
+    assert "E206" in {error.code for error in loaded.errors}
+    loaded = load_plan("mmlu", Overrides(config={"shots": -1}))
+    assert [error.code for error in loaded.errors] == ["E111"]
+
+
+def test_rows_by_what_annotators_say() -> None:
+    """MMLU-Redux asks all rows, or those whose label is sound; the column stays for `audit`."""
+    rows = [{"question": q, "choices": ["x", "y"], "answer": 0, "error_type": q} for q in ("ok", "expert")]
+    folder = str(write_files({"own.jsonl": lines(*rows)}))
+    for labels, expected in (("all", ["ok", "expert"]), ("ok", ["ok"])):
+        source = plan("mmlu_redux", dataset=folder, config={"labels": labels}).dataset.source
+        samples = open_dataset(source, name="x").samples()
+        assert samples.frame["error_type"].to_list() == expected
+
+
+def test_what_is_pinned_or_expected_has_its_source() -> None:
+    """A commit has the address where it was found above it; a number that of who published it."""
+    folder = Path(load_plan.__code__.co_filename).parent / "benchmarks"
+    for name in NAMES:
+        text = (folder / f"{name}.yaml").read_text(encoding="utf-8")
+        for revision in re.findall(r"  revision: ([0-9a-f]+)\n", text):
+            assert len(revision) == 40
+            comments = [line for line in text.splitlines() if line.startswith("# ")]
+            assert any("https://" in line and re.search("(?i)revision", line) for line in comments), name
+        for one in load_ready_made(name).about.expected:
+            assert set(one) == {"model", "value", "setting", "source"}
+            assert 0 < one["value"] < 1
+            assert one["source"].startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("piqa", {"goal": "?", "sol1": "x", "sol2": "y", "label": -1}),
+        ("boolq", {"question": "?", "passage": "P.", "answer": None}),
+        ("copa", {"premise": "P.", "choice1": "x", "choice2": "y", "question": "cause", "label": -1}),
+        (
+            "quality",
+            {
+                "question_unique_id": "1",
+                "article": "P.",
+                "question": "?",
+                "options": ["x", "y"],
+                "gold_label": 0,
+                "difficult": 0,
+            },
+        ),
+    ],
+)
+def test_hidden_labels_are_no_truth(name: str, row: Mapping[str, object]) -> None:
+    """Of a test split, whose labels are -1 or missing, no row becomes a question with a made-up truth."""
+    folder = write_files({"test.jsonl": lines(row)})
+    errors = check(name, dataset=str(folder)).errors
+    assert errors
+    assert {error.code for error in errors} <= {"E207", "E212"}
 
 
 def test_files_of_another_form_are_refused_with_the_known_ones() -> None:
@@ -172,6 +406,12 @@ def test_the_test_files_of_a_whole_archive_are_chosen() -> None:
         "of 2 files only those that match `*_test.csv` are read: 1"
     ]
     assert len(open_dataset(plan("mmlu", dataset="raw").dataset.source, name="x")) == 1
+
+
+def test_a_folder_may_be_called_like_the_benchmark() -> None:
+    """`--dataset mmlu` is that folder, not the dataset of the hub."""
+    write_files({"a_test.csv": "?,1,2,3,4,A\n"}).rename("mmlu")
+    assert len(open_dataset(plan("mmlu", dataset="mmlu").dataset.source, name="x")) == 1
 
 
 def test_config_chooses_the_dataset_of_the_hub() -> None:
@@ -210,8 +450,8 @@ def test_each_can_be_taken_as_a_project(name: str) -> None:
     for file, text in files.items():
         Path(file).write_text(text, encoding="utf-8")
         plain = YAML(typ="safe").load(text)
-        kind = file.removesuffix(".yaml")
-        assert list(Draft202012Validator(schema(kind)).iter_errors(plain)) == []  # type: ignore[arg-type]
+        kind = file.removesuffix(".yaml").replace("examples", "dataset")
+        assert list(validator(kind).iter_errors(plain)) == []
     mine, theirs = plan("run.yaml"), plan(name)
     assert mine.dataset.source == theirs.dataset.source
     assert mine.task.fingerprint == theirs.task.fingerprint

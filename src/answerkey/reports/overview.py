@@ -321,19 +321,14 @@ def _describe_headline(
     the share of right answers. `note` is what the page says besides the numbers.
     """
     metric = task.main_metric
-    blank = dict.fromkeys(("value", "interval", "right", "chance", "above_chance", "baseline"))
-    if metric is None:
-        about = {"name": "no metric", "n": 0, "is_share": False}
-        sentence = "This task has no metric."
-        return {**about, **blank, "sentence": sentence, "note": sentence}
-    name = label_metric(task, metric)
-    if not is_complete:
-        sentence = (
-            f"INCOMPLETE: {find_cause(task)}, so no accuracy is shown: a share of the rest says nothing about"
-            " the whole."
-        )
-        about = {"name": name, "n": metric.n, "is_share": is_share(metric)}
-        return {**about, **blank, "sentence": sentence, "note": sentence}
+    name = "no metric" if metric is None else label_metric(task, metric)
+    if metric is None or not is_complete:
+        about: Plain = {"name": name, "n": 0 if metric is None else metric.n}
+        about["is_share"] = metric is not None and is_share(metric)
+        about |= dict.fromkeys(("value", "interval", "right", "chance", "above_chance", "baseline"))
+        why = "so no accuracy is shown: a share of the rest says nothing about the whole."
+        sentence = "This task has no metric." if metric is None else f"INCOMPLETE: {find_cause(task)}, {why}"
+        return {**about, "sentence": sentence, "note": sentence}
     is_accuracy, details = task.is_accuracy(metric), metric.details
     chance = chance if is_accuracy else None
     # Of trials and orders, what is counted are completions.
@@ -691,17 +686,12 @@ def _draw_task(plots: Plain, headline: Plain) -> Iterator[tuple[str, Plain]]:
         told = {"confidence": ("confidence", ".1%"), "accuracy": ("accuracy", ".1%"), "n": "completions"}
         points = {"type": "line", "color": BLUE, "point": {"size": 60, "color": BLUE}}
         found = [one for one in plot["bins"] if one["n"]]
-        yield (
-            "reliability",
-            {
-                "title": f"Right as often as sure? ECE {100 * plot['ece']:.2f} % in {plot['ece_bins']} bins",
-                "width": HEIGHT,
-                "layer": [
-                    {"data": {"values": ideal}, "mark": {"type": "line", **dashed}, "encoding": curve},
-                    {"data": {"values": found}, "mark": points, "encoding": {**curve, **_tooltip(told)}},
-                ],
-            },
-        )
+        layers = [
+            {"data": {"values": ideal}, "mark": {"type": "line", **dashed}, "encoding": curve},
+            {"data": {"values": found}, "mark": points, "encoding": {**curve, **_tooltip(told)}},
+        ]
+        title = f"Right as often as sure? ECE {100 * plot['ece']:.2f} % in {plot['ece_bins']} bins"
+        yield "reliability", {"title": title, "width": HEIGHT, "layer": layers}
     titles = {"latency": "Latency: p50 {p50:.2f} s, p95 {p95:.2f} s"}
     titles["tokens"] = "Tokens: {prompt:,} of prompts, {completion:,} of completions"
     for name, axis, colour in (("latency", "seconds", BLUE), ("tokens", "tokens of a completion", GREEN)):

@@ -27,17 +27,7 @@ from answerkey.errors import AnswerkeyError, RunError
 from answerkey.metrics.paired import adjust_by_holm
 from answerkey.reports.view import label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
-from answerkey.text import (
-    BLANK,
-    Line,
-    Span,
-    Table,
-    draw_text,
-    is_share,
-    lay_out,
-    line,
-    measure_width,
-)
+from answerkey.text import BLANK, Line, Span, Table, draw_text, is_share, lay_out, line, measure_width
 
 Plain = dict[str, Any]
 Tasks = Mapping[str, TaskRun]

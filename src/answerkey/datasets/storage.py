@@ -64,9 +64,8 @@ def require_address(url: str, where: Place | None = None) -> str:
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     if "@" in parts.netloc or "?" in url or "#" in url:
         hint = "write `scheme://bucket/name`; keys come from the environment, or from your own settings"
-        raise SpecError(
-            "E117", f"the address `{shown}` holds more than a bucket and a name", where=where, hint=hint
-        )
+        message = f"the address `{shown}` holds more than a bucket and a name"
+        raise SpecError("E117", message, where=where, hint=hint)
     climbs = not {".", ".."}.isdisjoint(parts.path.split("/"))
     if not parts.netloc or not parts.path.strip("/") or "//" in parts.path or climbs:
         raise SpecError("E108", f"`{url}` names no object", where=where, hint="write `scheme://bucket/name`")

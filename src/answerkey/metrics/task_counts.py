@@ -109,9 +109,8 @@ def count_shard(
     is_failed = [one.frame["status"] == ScoreStatus.FAILED.value for one in verdicts.values()]
     counts = count_rows(samples, completions, scores, find_category_column(samples.columns))
     counts["failures"] = _find_failures(samples.ids, verdicts, completions)
-    counts["unscored"] = (
-        find_owners(samples).filter(pl.select(pl.any_horizontal(is_failed)).to_series()).n_unique()
-    )
+    unscored = pl.select(pl.any_horizontal(is_failed)).to_series()
+    counts["unscored"] = find_owners(samples).filter(unscored).n_unique()
     found = {key: _count_fallback(one) for key, one in verdicts.items()}
     counts["fallback"] = {key: one for key, one in found.items() if one}
     counts["theirs"] = _compare_verdicts(samples.ids, completions, scores)

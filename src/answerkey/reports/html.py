@@ -124,17 +124,15 @@ def report(
                 comparison = describe_comparison(named, tables, baseline=against, common=common)
             for name in named:
                 for number, table in enumerate(tables[name].values()):
-                    chosen[name, number] = select_rows(
-                        table, max_samples, list_compared(comparison, name, number)
-                    )
+                    compared = list_compared(comparison, name, number)
+                    chosen[name, number] = select_rows(table, max_samples, compared)
             overviews = []
             for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
                 tell("auditing", place, len(named))
                 base = None if name == against else next(iter(known), None)
                 overviews.append(describe_overview(named[name], baseline=base, run_id=name, label=label))
-                for number, (task, table) in enumerate(
-                    zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
-                ):
+                pairs = zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
+                for number, (task, table) in enumerate(pairs):
                     positions, sentence = chosen[name, number]
                     sentences = " ".join(one for one in (sentence, table.source.missing) if one)
                     task["rows"] |= {"embedded": len(positions), "sentence": sentences or None}
@@ -360,10 +358,8 @@ def describe_comparison(
     comparisons = sum(len(task.pairs) for task, _ in compared)
     alike = [notice for notice in notices if notice.endswith(OTHER_DATASETS)]
     if len(alike) > 1:  # said once, not once for each pair
-        notices = [
-            f"the datasets of the runs {OTHER_DATASETS}",
-            *(one for one in notices if one not in alike),
-        ]
+        others = [one for one in notices if one not in alike]
+        notices = [f"the datasets of the runs {OTHER_DATASETS}", *others]
     described: Plain = clean_numbers(
         {
             "tasks": [

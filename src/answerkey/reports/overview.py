@@ -160,16 +160,11 @@ def _compare_with(run: Run, baseline: Run) -> tuple[dict[str, Plain], list[str]]
         found = compare(run, baseline=baseline)
     except AnswerkeyError as error:
         return {}, [f"not compared with `{label}`: {error.message}"]
-    differences = {
-        task.key: {
-            "label": label,
-            "value": task.pairs[0].difference.second,
-            "difference": task.pairs[0].difference.value,
-            "interval": task.pairs[0].difference.evidence.interval,
-            "p": task.pairs[0].p_adjusted,
-        }
-        for task in found.tasks
-    }
+    differences = {}
+    for task in found.tasks:
+        pair, one = task.pairs[0], task.pairs[0].difference
+        about = {"label": label, "value": one.second, "difference": one.value}
+        differences[task.key] = {**about, "interval": one.evidence.interval, "p": pair.p_adjusted}
     return differences, [notice.message for notice in found.notices]
 
 
@@ -212,9 +207,8 @@ def _count_readings(task: TaskRun) -> Audited:
     """Return what the run itself counted: some completions by every rule, all of them by its own."""
     found = describe_counted(task)
     if found is None:
-        return Audited(
-            TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=int(count_rows(task)["scored"]))
-        )
+        scored = int(count_rows(task)["scored"])
+        return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=scored))
     whole = describe_whole(task, str(found.rule))
     nothing: Plain = {"count": 0, "examples": []}
     counts = {
@@ -481,16 +475,10 @@ def _describe_reliability(task: TaskRun, *, has_interval: bool) -> Plain | None:
         right = one["n"] * (one["accuracy"] or 0.0)
         # Answers that may be right in part have no interval.
         is_count = has_interval and one["n"] > 0 and abs(right - round(right)) < ROUNDING
-        rows.append(
-            {
-                "low": one["from"],
-                "high": one["to"],
-                "confidence": one["confidence"],
-                "accuracy": one["accuracy"],
-                "interval": wilson(round(right), one["n"]) if is_count else None,
-                "n": one["n"],
-            }
-        )
+        interval = wilson(round(right), one["n"]) if is_count else None
+        about = {"low": one["from"], "high": one["to"]}
+        about |= {name: one[name] for name in ("confidence", "accuracy")}
+        rows.append({**about, "interval": interval, "n": one["n"]})
     return {"bins": rows, "ece": found.value, "ece_bins": len(rows)}
 
 

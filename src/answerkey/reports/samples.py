@@ -360,9 +360,8 @@ class RowIndex:
                     del self.names[name], codes[name]
                     continue
                 numbers = pl.Series([known[text] for text in distinct], dtype=pl.UInt16)
-                codes[name].append(
-                    table[name].replace_strict(distinct, numbers, default=None, return_dtype=pl.UInt16)
-                )
+                coded = table[name].replace_strict(distinct, numbers, default=None, return_dtype=pl.UInt16)
+                codes[name].append(coded)
         self.values = pl.concat(values)
         self._codes = {name: pl.concat(parts) for name, parts in codes.items()}
 
@@ -571,17 +570,14 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
         texts = list_texts(said.frame["completion"], said.frame["status"])
         labels = [tuple(one) for one in choices.gather(rows).to_list()]
         passages = Passages(texts, labels, [None] * len(labels))
-    names = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
+    fields = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
     nothing = [None] * len(known)
-    own = [nothing if (one := known.column(name)) is None else one.to_list() for name in names]
+    own = [nothing if (one := known.column(name)) is None else one.to_list() for name in fields]
     columns = (passages.texts, passages.choices, passages.options, known.counted().to_list(), *own)
     own_name = scorer.rule_name
     # What is not told of the options is the same for many samples, and read once.
-    others = {
-        name: scorer.options is not None and find_rule(name).reads_options
-        for name in RULE_NAMES
-        if name != own_name
-    }
+    has_options, names = scorer.options is not None, [name for name in RULE_NAMES if name != own_name]
+    others = {name: has_options and find_rule(name).reads_options for name in names}
     extractors = {} if only_rules else EXTRACTORS
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
         text, labels, options, is_counted, predicted, truth, rule, span = row
@@ -597,14 +593,8 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
             choice = _extract(name, text, labels, options if extractor.reads_options else None)
             readings.append((name, "lens", choice, None, None))
         described = [
-            {
-                "name": name,
-                "kind": kind,
-                "choice": choice,
-                "is_right": None if choice is None else choice == truth,
-                "part": part,
-                "span": at,
-            }
+            {"name": name, "kind": kind, "choice": choice}
+            | {"is_right": None if choice is None else choice == truth, "part": part, "span": at}
             for name, kind, choice, part, at in readings
         ]
         stated = [] if only_rules or text is None else _list_stated(text, labels, options)

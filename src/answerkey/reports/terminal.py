@@ -87,7 +87,7 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
             from answerkey.run_audit.text import say_votes
 
             if votes := say_votes(run.tasks[task["key"]]):
-                lines += [line(f"  {one}") for one in wrap(f"self-consistency {votes}", width - 2)]
+                lines += draw_text(f"self-consistency {votes}", width)
         if is_complete and task["tally"].get("readings"):
             from answerkey.run_audit.text import draw_both_rules
 
@@ -288,14 +288,9 @@ def _draw_repeatability(task: View, width: int) -> list[Line]:
         as_share = shares.get(one["name"], one["type"] in FRACTION_TYPES)
         values = [format_figure(value, as_share=as_share) for value in one["values"]]
         more = ", …" if len(values) > SHOWN_RUNS else ""
-        rows.append(
-            [
-                Span(one["name"], "strong"),
-                Span(format_figure(one["mean"], as_share=as_share), "strong"),
-                format_figure(one["std_dev"], as_share=as_share),
-                ", ".join(values[:SHOWN_RUNS]) + more,
-            ]
-        )
+        mean, spread = (format_figure(one[name], as_share=as_share) for name in ("mean", "std_dev"))
+        listed = ", ".join(values[:SHOWN_RUNS]) + more
+        rows.append([Span(one["name"], "strong"), Span(mean, "strong"), spread, listed])
     header = (f"Over {found['num_runs']} runs", "mean", "std. dev.", "values")
     lines = [BLANK, *lay_out(Table(header, rows, "<>><", flexible=3), width)]
     for key, one in found["agreement"].items():
@@ -524,9 +519,8 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     folder, example, other = shlex.quote(str(run.path)), find_example(run), find_neighbour(run)
     steps = [(f"answerkey report {folder}", "all of it as one HTML file")]
     if example:
-        steps.append(
-            (f"answerkey explain {folder} {shlex.quote(example[0])}", f"a sample that is {example[1]}")
-        )
+        sample, what = example
+        steps.append((f"answerkey explain {folder} {shlex.quote(sample)}", f"a sample that is {what}"))
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
     against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
     steps.append((f"answerkey compare {against}", "is the difference real?"))

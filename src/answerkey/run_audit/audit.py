@@ -114,9 +114,8 @@ def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
         needs_samples = isinstance(scorer, StringEqualsMcqa) and scorer.options is not None
         if error.code != "E505" or not len(kept) or needs_samples:
             raise
-    notices.append(
-        Notice(f"the dataset of `{task_run.key}` is gone: other harnesses' rules do not see the options")
-    )
+    gone = f"the dataset of `{task_run.key}` is gone"
+    notices.append(Notice(f"{gone}: other harnesses' rules do not see the options"))
     ids = kept.read(0, len(kept), ["sample_id"])["sample_id"].gather_every(task.num_trials)
     dataset = Dataset.of(Samples(pl.DataFrame([ids]), ids), name="samples")
     return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))

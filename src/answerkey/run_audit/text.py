@@ -288,18 +288,15 @@ def draw_imported_verdicts(
     n, right, wrong = found["compared"], found["both_right"], found["both_wrong"]
     only_theirs, only_ours = (found[side]["count"] for side in SIDES)
     if n:
-        cells = [
-            ("imported right", str(right), str(only_theirs)),
-            ("imported wrong", str(only_ours), str(wrong)),
-        ]
+        counts = {"imported right": (right, only_theirs), "imported wrong": (only_ours, wrong)}
+        cells = [(name, *map(str, both)) for name, both in counts.items()]
         lines += lay_out(Table(("", "ours right", "ours wrong"), cells, "<>>"), width)
     if n and with_shares:
         shares = [format_percent(count / n, digits) for count in (right + wrong, right + only_theirs)]
         ours = format_percent((right + only_ours) / n, digits)
         alike = f"the same in {shares[0]} of {format_count(n, 'completion')}"
-        lines += draw_text(
-            f"{alike}; right by the imported verdicts {shares[1]}, by ours {ours}", width, "dim"
-        )
+        text = f"{alike}; right by the imported verdicts {shares[1]}, by ours {ours}"
+        lines += draw_text(text, width, "dim")
     if left := [f"{UNCOMPARED[name]} {count}" for name, count in found["not_compared"].items()]:
         lines += draw_text(f"not compared: {', '.join(left)}", width, "dim")
     for side, title in SIDES.items():
@@ -355,7 +352,7 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
     described |= {} if task.drawn_from is None else {"drawn_from": task.drawn_from}
     if task.own is None:
         return described
-    clean = task.clean
+    clean = task.clean and _describe_clean(task.clean)
     return described | {
         "accuracy": task.own.accuracy,
         "chance": task.chance,
@@ -368,16 +365,15 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
         "flips": {"count": task.flips, "examples": list(task.flipped)},
         "invalid": [asdict(one) for one in task.reasons],
         "letters": {letter: dict(row) for letter, row in task.letters.items()},
-        "clean": None
-        if clean is None
-        else {
-            "column": clean.column,
-            "values": list(clean.values),
-            "labels": dict(clean.labels),
-            "n": clean.n,
-            "readers": [_describe_reader(one) for one in clean.readers],
-            "metrics": [describe_metric(value) for value in clean.metrics.values()],
-        },
+        "clean": clean,
+    }
+
+
+def _describe_clean(clean: CleanRows) -> dict[str, Any]:
+    return {
+        **{name: getattr(clean, name) for name in ("column", "values", "labels", "n")},
+        "readers": [_describe_reader(one) for one in clean.readers],
+        "metrics": [describe_metric(value) for value in clean.metrics.values()],
     }
 
 

@@ -656,8 +656,8 @@ def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
         return None
     task, file = specifications[0].task, planned.node.place.file or ""
     policies = _plan_policies(known, task.key, specifications, Node(None, Place()), Config())
-    named = {"display_name": task.display_name, "description": task.description}
-    return Plan(task.key, tuple(specifications), known.folder, file, **named, **policies)
+    about = (task.key, tuple(specifications), known.folder, file, task.display_name, task.description)
+    return Plan(*about, **policies)
 
 
 def _plan_run(known: Definitions, node: Node) -> Plan | None:

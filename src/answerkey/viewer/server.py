@@ -743,11 +743,8 @@ def open_server(
     address, family = resolve_host(host)
     number = _read_address(address)
     if not number.is_loopback and not allow_network:
-        raise SpecError(
-            "E119",
-            f"`--host {host}` would show your runs to other machines",
-            hint="`--allow-network` says that this is meant; `ssh -L` needs neither",
-        )
+        hint = "`--allow-network` says that this is meant; `ssh -L` needs neither"
+        raise SpecError("E119", f"`--host {host}` would show your runs to other machines", hint=hint)
     catalog = Catalog(folder)
     try:
         server = Server(address, family, port)

@@ -113,15 +113,9 @@ class ReadyMade:
     def hub_dataset(self) -> Node:
         """Return the dataset on the hub, as a dataset file would describe it."""
         place = self.hub.place
+        named = from_plain({"key": self.name, "display_name": self.about.title}, place)
         entries = {"type": Node("huggingface", place), **self.hub.entries}
-        return Node(
-            {
-                "key": Node(self.name, place),
-                "display_name": Node(self.about.title, place),
-                "source": Node(entries, place, keys=self.hub.keys),
-            },
-            place,
-        )
+        return named.having("source", Node(entries, place, keys=self.hub.keys))
 
 
 @cache
@@ -190,24 +184,17 @@ def open_raw_files(
             columns = []
         if set(form.expects) <= set(columns):
             if notice is not None:
-                where = Place(file=stated["directory_path"])
-                problems.notice(
-                    notice, where, "to read others, give a single file or a folder with them alone"
-                )
+                hint = "to read others, give a single file or a folder with them alone"
+                problems.notice(notice, Place(file=stated["directory_path"]), hint)
             source = build_source(node, problems, base=Path())
             title = ready.about.title
             return None if source is None else DatasetSpec(name_dataset(given), source, title, place=_PLACE)
         seen = seen or columns
     columns_text = f" (columns: {listing(seen)})" if seen else ""
     known = "; ".join(form.description for form in ready.forms)
-    problems.report(
-        DataError(
-            "E206",
-            f"`--dataset {given}` is no data of `{ready.name}` in a form that is known{columns_text}",
-            where=Place(file=str(given)),
-            hint=f"known are: {known}. Or give a dataset file that derives these columns",
-        )
-    )
+    message = f"`--dataset {given}` is no data of `{ready.name}` in a form that is known{columns_text}"
+    hint = f"known are: {known}. Or give a dataset file that derives these columns"
+    problems.report(DataError("E206", message, where=Place(file=str(given)), hint=hint))
     return None
 
 

@@ -11,6 +11,7 @@ Base models: `--text` sends the column `prompt` as it is; without it the model's
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -33,11 +34,19 @@ class Generator:
         if self.is_text:
             outputs = self.llm.generate(prompts["prompt"].to_pylist(), self.sampling)
         else:
-            outputs = self.llm.chat(prompts["messages"].to_pylist(), self.sampling)
+            chats = [[read_parts(one) for one in chat] for chat in prompts["messages"].to_pylist()]
+            outputs = self.llm.chat(chats, self.sampling)
         first = [output.outputs[0] for output in outputs]
         ids = prompts.drop_columns(["messages", "prompt"])
         ids = ids.append_column("completion", pa.array([one.text for one in first], pa.string()))
         return ids.append_column("finish_reason", pa.array([one.finish_reason for one in first], pa.string()))
+
+
+def read_parts(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message; the content of one with images is written as the JSON of its parts."""
+    if message["content"].startswith('[{"type": "'):
+        return {**message, "content": json.loads(message["content"])}
+    return message
 
 
 def generate(options: argparse.Namespace) -> Iterator[pa.Table]:

@@ -299,6 +299,11 @@ def wrap(text: str, width: int) -> list[str]:
     return [*lines, current]
 
 
+def join_blocks(blocks: Iterable[Sequence[Line]]) -> list[Line]:
+    """Return blocks of lines below each other, a blank line between them."""
+    return [one for block in blocks for one in (BLANK, *block)][1:]
+
+
 def draw_text(text: str, width: int, role: Role = "plain", *, indent: str = INDENT) -> list[Line]:
     """Return a text made visible, broken into indented lines."""
     parts = wrap(make_visible(text), width - len(indent))
@@ -437,10 +442,10 @@ def draw_problems(
 
     `for_python` names arguments of functions in place of options of commands.
     """
-    lines: list[Line] = []
-    for error in errors[:SHOWN_ERRORS]:
-        lines += [BLANK] if lines else []
-        lines += _draw_problem(Span(f"error[{error.code}]", "bad"), error, width, for_python=for_python)
+    lines = join_blocks(
+        _draw_problem(Span(f"error[{error.code}]", "bad"), error, width, for_python=for_python)
+        for error in errors[:SHOWN_ERRORS]
+    )
     if len(errors) > SHOWN_ERRORS:
         where = "`errors` of this exception" if for_python else "`--json`"
         lines += [BLANK, line(f"and {len(errors) - SHOWN_ERRORS} more errors; {where} has them all")]
@@ -519,11 +524,9 @@ def _read_line(place: Place) -> str | None:
                 raw = stream.readline(_MOST_BYTES) if stream.tell() < _MOST_BYTES else b""
     except (OSError, ValueError):
         return None
-    return (
-        None
-        if not raw or len(raw) > _LONGEST_LINE or b"\0" in raw
-        else raw.decode("utf-8-sig", "replace").rstrip("\r\n")
-    )
+    if not raw or len(raw) > _LONGEST_LINE or b"\0" in raw:
+        return None
+    return raw.decode("utf-8-sig", "replace").rstrip("\r\n")
 
 
 def show_place(place: Place) -> str:

@@ -418,6 +418,17 @@ class Scores:
             return None
         return next((fields[name] for fields in self._fields if name in fields.columns), None)
 
+    def text(self, name: str) -> pl.Series:
+        """Return a field as text; all null where there is none such."""
+        column = self.column(name)
+        if column is None:
+            return pl.repeat(None, len(self), dtype=pl.String, eager=True)
+        return column.cast(pl.String)
+
+    def take(self, rows: pl.Series) -> Self:
+        """Return the rows at these positions, in this order."""
+        return type(self)(self.frame[rows], self.encoded)
+
     @cached_property
     def _fields(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         return self.frame["values"].struct.unnest(), self.frame["metadata"].struct.unnest()
@@ -464,19 +475,18 @@ class Scores:
         frame = self.frame.with_columns(
             pl.when(hit).then(pl.lit(ScoreStatus.FAILED.value)).otherwise("status").alias("status"),
             pl.when(hit).then(pl.lit(reason)).otherwise("reason").alias("reason"),
-            *(_blank_fields(self.frame, name, hit) for name in ("values", "metadata")),
+            *(
+                self.frame[name].struct.unnest().select(pl.when(~hit).then(pl.all())).to_struct(name)
+                for name in ("values", "metadata")
+            ),
         )
         return type(self)(frame, self.encoded)
 
     def rows(self) -> Iterator[Score]:
         """Yield the verdicts one by one."""
         for row in self.frame.iter_rows(named=True):
-            yield Score(
-                ScoreStatus(row["status"]),
-                row["reason"],
-                self._decode(row["values"]),
-                self._decode(row["metadata"]),
-            )
+            groups = (self._decode(row[name]) for name in ("values", "metadata"))
+            yield Score(ScoreStatus(row["status"]), row["reason"], *groups)
 
     def _decode(self, group: Mapping[str, object] | None) -> dict[str, object]:
         return {
@@ -484,12 +494,6 @@ class Scores:
             for name, value in (group or {}).items()
             if name != EMPTY_STRUCT_FIELD
         }
-
-
-def _blank_fields(frame: pl.DataFrame, group: str, hit: pl.Series) -> pl.Series:
-    fields = frame[group].struct.unnest()
-    kept = fields.select(pl.when(~hit).then(pl.col(name)).alias(name) for name in fields.columns)
-    return kept.to_struct(group)
 
 
 def _field_names(dtype: pl.DataType) -> list[str]:

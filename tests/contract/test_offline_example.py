@@ -99,3 +99,16 @@ def test_ray_data_gives_the_same(folder: Path, call: Callable[..., Any]) -> None
     subprocess.run([sys.executable, str(SCRIPT), *words], check=True, env=environment)
     here, there = (pl.read_parquet(name).sort("sample_id") for name in ("here.parquet", "ray.parquet"))
     assert here["sample_id", "completion"].equals(there["sample_id", "completion"])
+
+
+def test_images_reach_the_engine_as_parts(folder: Path, call: Callable[..., Any]) -> None:
+    """They are written as the JSON of a message's parts."""
+    images = PROJECT.parent / "images"
+    assert call("export-prompts", str(images), "-o", "prompts.parquet").code == 0
+    messages = pl.read_parquet(folder / "prompts.parquet")["messages"].to_list()
+    parts = load_script().read_parts(messages[0][-1])["content"]
+    assert {one["type"] for one in parts} == {"image_url", "text"}
+    address = next(one["image_url"]["url"] for one in parts if one["type"] == "image_url")
+    assert address.startswith("data:image/png;base64,")
+    plain = {"role": "user", "content": "[1] Which?"}
+    assert load_script().read_parts(plain) == plain

@@ -39,6 +39,7 @@ from answerkey.text import (
     format_count,
     format_figure,
     format_number,
+    join_blocks,
     lay_out,
     line,
 )
@@ -140,10 +141,10 @@ def compare(  # noqa: PLR0913 - each is an option of the command
             common=common,
         )
         compared.append(_compare_pairs(key, pairing, notices, by=by, baseline=against))
-    return Comparison(_adjust(*compared), against, tuple(dict.fromkeys(notices)))
+    return Comparison(adjust_pairs(compared), against, tuple(dict.fromkeys(notices)))
 
 
-def _adjust(*tasks: TaskComparison) -> tuple[TaskComparison, ...]:
+def adjust_pairs(tasks: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
     """Return the comparisons with their p-values corrected for the number of all of them."""
     chances = [pair.difference.evidence.p for task in tasks for pair in task.pairs]
     adjusted = iter(adjust_by_holm(chances))
@@ -258,9 +259,7 @@ def _describe_difference(found: Difference) -> dict[str, Any]:
         "first_value": found.first,
         "second_value": found.second,
         "difference": found.value,
-        "std_error": evidence.std_error,
-        "interval": evidence.interval,
-        "interval_method": evidence.interval_method,
+        **{name: getattr(evidence, name) for name in ("std_error", "interval", "interval_method")},
         "flips": None if found.flips is None else asdict(found.flips),
         "p": evidence.p,
         "p_method": evidence.p_method,
@@ -278,11 +277,8 @@ def draw_pairs(
     comparison: Comparison, width: int, *, digits: int | None = None, flips: int = SHOWN_FLIPS
 ) -> list[Line]:
     """Return the whole comparison; `flips` is how many samples are named that only one run has right."""
-    lines: list[Line] = []
-    for task in comparison.tasks:
-        lines += [BLANK] if lines else []
-        lines += _draw_task(task, comparison, width, digits=digits, flips=flips)
-    return lines
+    tasks = comparison.tasks
+    return join_blocks(_draw_task(one, comparison, width, digits=digits, flips=flips) for one in tasks)
 
 
 def _draw_task(
@@ -446,7 +442,7 @@ def compare_variants(run: Run) -> list[dict[str, Any]]:
         about["shares"] = {value.name for each in values for value in each if value.is_share}
         try:
             pairing = pair_samples({name: (run, task) for name, task in variants.items()}, [])
-            (about["comparison"],) = _adjust(_compare_pairs(key, pairing, []))
+            (about["comparison"],) = adjust_pairs([_compare_pairs(key, pairing, [])])
         except RunError as error:
             about |= {"comparison": None, "note": error.message}
         found.append(about)

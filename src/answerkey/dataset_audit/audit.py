@@ -53,6 +53,7 @@ from answerkey.text import (
     draw_facts,
     draw_finding,
     format_count,
+    format_figure,
     format_interval,
     format_part,
     format_percent,
@@ -129,10 +130,9 @@ def sketch_questions(questions: pl.Series, options: pl.Series, first_row: int) -
         pl.col("word").hash(seed).min().alias(str(seed)) for seed in range(BANDS * BAND_ROWS)
     )
     bands = [
-        pl.struct(str(band * BAND_ROWS + number) for number in range(BAND_ROWS)).hash(band)
+        pl.struct(str(band * BAND_ROWS + one) for one in range(BAND_ROWS)).hash(band).alias(f"band {band}")
         for band in range(BANDS)
     ]
-    bands = [one.alias(f"band {band}") for band, one in enumerate(bands)]
     keys = folded.select("row", pl.struct("question", "options").hash().alias("key"))
     return keys.join(minima.select("row", *bands), on="row", how="left", maintain_order="left")
 
@@ -461,19 +461,18 @@ def audit_dataset(
         raise SpecError("E119", "no file is named", hint="name a task file, a run file or a data file")
     refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
     report = progress or stay_silent
+    files = [Path(one) for one in paths if isinstance(one, str | Path)]
     plans = [
         path
-        for path in (Path(one) for one in paths if isinstance(one, str | Path))
+        for path in files
         if find_ready_made(path) is not None or path.is_dir() or path.suffix.lower() in PLAN_ENDINGS
     ]
     if not plans:
         first = Path(paths[0]).name if isinstance(paths[0], str | Path) else "samples"
-        files = [one for one in paths if isinstance(one, str | Path)]
         read = _read_files(files, options) if files else []
-        for table in paths:
-            if not isinstance(table, str | Path):
-                rows = load_rows(table, name="samples").rows
-                read.append((rows, find_fields(rows, **_pick_fields(options))))
+        for table in (one for one in paths if not isinstance(one, str | Path)):
+            rows = load_rows(table, name="samples").rows
+            read.append((rows, find_fields(rows, **_pick_fields(options))))
         return (_audit(first if len(paths) == 1 else f"{len(paths)} files", read, options, report),)
     if len(paths) > 1:
         message = f"`{plans[0]}` is no data file, and only data files can be looked at together"
@@ -931,10 +930,9 @@ def draw_dataset_audit(audit: DatasetAudit, width: int, *, digits: int | None = 
 
 def _say_truths(one: TruthStatistics, digits: int | None) -> list[str]:
     """Return what is said of some rows: their number, choices, chance, baselines and places."""
-    sizes = (
-        f"{min(one.sizes)} to {max(one.sizes)}" if len(one.sizes) > 1 else f"{next(iter(one.sizes), 0)} each"
-    )
-    said = [str(one.n), sizes, "no value" if one.chance is None else format_percent(one.chance, digits)]
+    several = f"{min(one.sizes, default=0)} to {max(one.sizes, default=0)}"
+    sizes = several if len(one.sizes) > 1 else f"{next(iter(one.sizes), 0)} each"
+    said = [str(one.n), sizes, format_figure(one.chance, as_share=True, digits=digits)]
     for baseline in (one.majority, one.longest):
         if baseline is None:
             said.append("no value")

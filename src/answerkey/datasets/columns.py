@@ -71,12 +71,7 @@ _LITERAL_LIMIT = 100_000
 _SHOWN = 80
 #: The lines of rows, beside their cells; no column of a file can have a name without a character.
 LINE = " "
-_LEAVES: dict[type, pl.DataType] = {
-    str: pl.String(),
-    bool: pl.Boolean(),
-    float: pl.Float64(),
-    int: pl.Int64(),
-}
+_LEAVES = {str: pl.String(), bool: pl.Boolean(), float: pl.Float64(), int: pl.Int64()}
 _INT64 = range(-(2**63), 2**63)
 #: Deeper nesting is kept as JSON text: nested column types cost more than they give.
 _NATIVE_DEPTH = 6
@@ -578,10 +573,9 @@ def build_table(
             message = f"`columns` types `{name}`, which is not a column"
             hint = suggest(name, shapes) or f"columns: {listing(shapes)}"
             raise DataError("E206", message, where=Place(file=file, field=name), hint=hint)
-    all_unfit = RowErrors(file)
     for one in unfit.values():
-        all_unfit.extend(one)
-    all_unfit.raise_any()
+        huge.extend(one)
+    huge.raise_any()
     types = {name: choose_type(shape) for name, shape in shapes.items()}
     for number, own in enumerate(own_types):
         if list(own.items()) == list(types.items()):

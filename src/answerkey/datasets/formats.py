@@ -241,8 +241,8 @@ def _advise_syntax(source: str, error: BadJsonError) -> str:
     hints = {
         "'": "JSON has double quotes only: write rows with `json.dumps(row)`",
         "}": "remove the comma before it",
+        "end": "the line ends too early: one row is one line, from `{` to `}`",
     }
-    hints["end"] = "the line ends too early: one row is one line, from `{` to `}`"
     return hints.get(rest, 'a row is one line such as `{"question": "…", "answer": "A"}`')
 
 

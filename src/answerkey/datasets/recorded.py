@@ -278,10 +278,9 @@ class TableCompletions:
 
     def slice(self, offset: int, length: int) -> Self:
         """Return those of `length` samples from `offset` on."""
-        size = self.num_trials
-        return (
-            self if self.rows is None else replace(self, rows=self.rows.slice(offset * size, length * size))
-        )
+        if self.rows is None:
+            return self
+        return replace(self, rows=self.rows.slice(offset * self.num_trials, length * self.num_trials))
 
     def read(self, samples: Samples) -> Completions:
         """Return what the column says, under the ids of the samples."""
@@ -323,16 +322,11 @@ class SplitCompletions:
         split = [(row, *both) for row, both in found.items() if both is not None]
         if not split:
             return completions
-        table = pl.DataFrame(
-            split, schema={"row": pl.UInt32, "thought": pl.String, "said": pl.String}, orient="row"
-        )
+        schema = {"row": pl.UInt32, "thought": pl.String, "said": pl.String}
+        table = pl.DataFrame(split, schema=schema, orient="row")
         joined = frame.with_row_index("row").join(table, on="row", how="left", maintain_order="left")
         is_split, apart = pl.col("said").is_not_null(), pl.concat_str("reasoning", "thought", separator="\n")
-        own = (
-            pl.when(pl.col("reasoning").is_null() | (pl.col("reasoning") == ""))
-            .then("thought")
-            .otherwise(apart)
-        )
+        own = pl.when(pl.col("reasoning").fill_null("") == "").then("thought").otherwise(apart)
         joined = joined.with_columns(
             pl.when(is_split).then("completion").otherwise("raw").alias("raw"),
             pl.when(is_split).then("said").otherwise("completion").alias("completion"),
@@ -378,8 +372,8 @@ def match_completions(
         hashes = pl.concat([one.ids.hash() for one in blocks])  # they take less memory than ids
         most = int(hashes.value_counts()["count"].max())  # type: ignore[arg-type]  # there are rows
         if most > 1:
-            message = f"the completions hold up to {most} trials of a sample, and the task has one trial of"
-            message += " each sample"
+            held = f"the completions hold up to {most} trials of a sample"
+            message = f"{held}, and the task has one trial of each sample"
             hint = f"add `trials: {{num_trials: {most}}}` to the task, or keep one trial of each sample"
             raise DataError("E209", message, where=Place(file=table.file, field=TRIAL_COLUMN), hint=hint)
     rows = _match_ids(table, dataset, num_trials, found.columns) if has_ids else _match_order(table, dataset)
@@ -407,10 +401,8 @@ def _name_rows(table: Rows, dataset: Dataset) -> Rows | None:
         if said.equals(names.head(len(said))):
             return None
         rows = table.load()
-        ids = pl.DataFrame({"said": said}).join(
-            pl.DataFrame({"said": names, "id": own}), on="said", how="left", maintain_order="left"
-        )["id"]
-        return replace(rows, ids=ids)
+        named, told = pl.DataFrame({"said": names, "id": own}), pl.DataFrame({"said": said})
+        return replace(rows, ids=told.join(named, on="said", how="left", maintain_order="left")["id"])
     return None
 
 

@@ -371,15 +371,11 @@ def name_samples(
     if ID_COLUMN not in frame.columns:
         return Samples(frame, number_rows(first, len(lines)), file, lines, encoded)
     column = frame[ID_COLUMN]
-    if ID_COLUMN in encoded:
-        values = [None if text is None else json.loads(text) for text in column.to_list()]
-        texts = [str(value) if type(value) in {str, int} else None for value in values]
-        ids = pl.Series(ID_COLUMN, texts, dtype=pl.String)
-    elif column.dtype in {pl.String, pl.Int64}:
-        ids = column.cast(pl.String).alias(ID_COLUMN)
-    else:
-        ids = pl.Series(ID_COLUMN, [None] * len(column), dtype=pl.String)
-    return Samples(frame, ids, file, lines, encoded)
+    if ID_COLUMN not in encoded and column.dtype in {pl.String, pl.Int64}:
+        return Samples(frame, column.cast(pl.String), file, lines, encoded)
+    values = [json.loads(text) if ID_COLUMN in encoded and text else None for text in column.to_list()]
+    texts = [str(value) if type(value) in {str, int} else None for value in values]
+    return Samples(frame, pl.Series(ID_COLUMN, texts, dtype=pl.String), file, lines, encoded)
 
 
 def number_rows(first: int, count: int) -> pl.Series:
@@ -437,10 +433,7 @@ def _find_duplicates(rows: Rows, marks: Sequence[str], hashes: pl.Series) -> Row
     found = [block.filter(pl.col("hash").is_in(hashes.implode()).fill_null(value=False)) for block in blocks]
     both = ["id", "trial"]
     table = pl.concat(found).select(
-        "id",
-        "trial",
-        "line",
-        "file",
+        *("id", "trial", "line", "file"),
         pl.col("line").first().over(both).alias("first"),
         pl.col("file").first().over(both).alias("first file"),
         pl.int_range(pl.len()).over(both).alias("number"),

@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -636,9 +636,8 @@ def _import_library() -> Any:  # noqa: ANN401 - the library, which need not be i
         message = "datasets of the hub need the package `huggingface-hub`, which is not installed"
         raise DataError("E214", message, hint="pip install huggingface-hub") from None
     if tuple(map(int, re.findall(r"\d+", library.__version__)[:2])) < OLDEST:
-        message = (
-            f"datasets of the hub need `huggingface-hub` 0.30 or newer; {library.__version__} is installed"
-        )
+        need = "datasets of the hub need `huggingface-hub` 0.30 or newer"
+        message = f"{need}; {library.__version__} is installed"
         raise DataError("E214", message, hint="pip install --upgrade huggingface-hub")
     words.set_verbosity_error()
     return library
@@ -685,6 +684,5 @@ def pin_source(source: Source) -> Source:
 
     What is to be fetched is fetched now, and named by its commit or its hash from then on.
     """
-    pin = getattr(source, "pin", None)
-    pinned: Source = source if pin is None else pin()
-    return pinned
+    pin: Callable[[], Source] = getattr(source, "pin", lambda: source)
+    return pin()

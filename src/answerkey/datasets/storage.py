@@ -64,9 +64,8 @@ def require_address(url: str, where: Place | None = None) -> str:
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     if "@" in parts.netloc or "?" in url or "#" in url:
         hint = "write `scheme://bucket/name`; keys come from the environment, or from your own settings"
-        raise SpecError(
-            "E117", f"the address `{shown}` holds more than a bucket and a name", where=where, hint=hint
-        )
+        message = f"the address `{shown}` holds more than a bucket and a name"
+        raise SpecError("E117", message, where=where, hint=hint)
     climbs = not {".", ".."}.isdisjoint(parts.path.split("/"))
     if not parts.netloc or not parts.path.strip("/") or "//" in parts.path or climbs:
         raise SpecError("E108", f"`{url}` names no object", where=where, hint="write `scheme://bucket/name`")
@@ -200,9 +199,8 @@ class Store:
             importlib.import_module(self.library)
             fsspec = importlib.import_module("fsspec")
         except ImportError:
-            message = (
-                f"addresses `{self.scheme}://…` need the package `{self.library}`, which is not installed"
-            )
+            need = f"addresses `{self.scheme}://…` need the package `{self.library}`"
+            message = f"{need}, which is not installed"
             raise DataError("E214", message, hint=f"pip install {self.library}") from None
         try:
             self._files: Any = self._connect(fsspec)
@@ -212,14 +210,19 @@ class Store:
 
     def look_up(self, path: str) -> StoredObject | None:
         """Return an object; None when there is none, though its bucket is there."""
+        told = self._ask(path, self._files.info)
+        return self._describe(path, told) if told.get("type") == "file" else None
+
+    def _ask(self, path: str, ask: Callable[..., Any], **options: object) -> Mapping[str, Any]:
+        """Return what the library says of a path; nothing where there is none, though its bucket is there."""
         with self._translated(path):
             try:
-                told = self._files.info(path)
+                told: Mapping[str, Any] = ask(path, **options)
             except FileNotFoundError as error:
                 if _read_code(error) == _NO_BUCKET:
                     raise
-                return None
-        return self._describe(path, told) if told.get("type") == "file" else None
+                return {}
+        return told
 
     def find_scan_options(self, path: str) -> dict[str, Any] | None:  # noqa: ARG002 - other stores look at it
         """Return the options by which Polars reads an object as this store does; None if it cannot."""
@@ -227,14 +230,7 @@ class Store:
 
     def find(self, path: str) -> list[StoredObject]:
         """Return the objects below a path, by name."""
-        with self._translated(path):
-            try:
-                found: Mapping[str, Any] = self._files.find(path, detail=True)
-            except FileNotFoundError as error:
-                if _read_code(error) == _NO_BUCKET:
-                    raise
-                return []
-        base = f"{path.strip('/')}/"
+        base, found = f"{path.strip('/')}/", self._ask(path, self._files.find, detail=True)
         names = {name.strip("/"): told for name, told in found.items()}
         return [self._describe(name, told) for name, told in sorted(names.items()) if name.startswith(base)]
 
@@ -337,8 +333,7 @@ class S3Store(Store):
                 "get_object", Bucket=bucket, Key=key, Range=span, IfMatch=mark
             )
             async with reply["Body"] as body:
-                raw: bytes = await body.read()
-                return raw
+                return bytes(await body.read())
 
         with self._translated(path):
             for left in reversed(range(TRIES)):
@@ -544,12 +539,11 @@ def fetch_object(stored: StoredObject, endings: str, max_bytes: int | None = Non
 def find_digest(stored: StoredObject) -> str:
     """Return the sha256 of an object's bytes; it is read once as long as it stays the same."""
     note = _find_note(stored)
-    known = read_note(note).get("sha256")
-    if isinstance(known, str):
-        return known
-    digest = stored.digest()
-    with suppress(OSError):  # where nothing can be written it is read again the next time
-        keep_note(note, {"sha256": digest})
+    digest = read_note(note).get("sha256")
+    if not isinstance(digest, str):
+        digest = stored.digest()
+        with suppress(OSError):  # where nothing can be written it is read again the next time
+            keep_note(note, {"sha256": digest})
     return digest
 
 

@@ -14,15 +14,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from answerkey.datasets.storage import is_stored, name_lasting, require_address
+from answerkey.datasets.storage import name_lasting
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing, raise_all, suggest
 from answerkey.gates.rules import MAIN, RULES, Definition, NotWorse, ShareLimit, Threshold, read_definition
 from answerkey.runs import NOT_COMPLETE, Run, RunPlace, describe_gates, leave_open, load_run
 from answerkey.spec import Overrides, Task, sort_errors, task_from_source
 from answerkey.spec.config import Config
-from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path
+from answerkey.spec.nodes import Node, Problems, from_plain
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
+from answerkey.spec.sources import resolve_stated
 from answerkey.spec.task import find_compared, foresee_metrics
 from answerkey.spec.validation import Fields, Key, Part, Text, assign_keys, number_key, validate_node
 from answerkey.text import read_fraction
@@ -173,12 +174,8 @@ def _build_definition(node: Node, problems: Problems, base: Path) -> Definition 
     built: Definition | None = None if read is None else read[1]
     if not isinstance(built, NotWorse) or built.baseline is None:
         return built
-    place = node.at("baseline").place
-    folder = Path(place.file).parent if place.file else base
     try:
-        if is_stored(built.baseline):
-            return replace(built, baseline=require_address(built.baseline, place))
-        return replace(built, baseline=str(resolve_path(folder / built.baseline, place)))
+        return replace(built, baseline=str(resolve_stated(built.baseline, node.at("baseline").place, base)))
     except SpecError as error:
         problems.report(error)
         return None
@@ -347,11 +344,11 @@ def decide_gates(run: Run, policies: Sequence[Plain]) -> list[dict[str, Any]]:
         gate = leave_open(policy, rule, NOT_COMPLETE)
         evaluations, wanted = _read_scope(rule)
         keys = [key for key in run.tasks if wanted is None or key in wanted]
-        if evaluations is not None and run.key not in evaluations:
-            note = f"it is for the evaluation {listing(evaluations)}, and this is `{run.key}`"
-            gate = replace(gate, status=GateStatus.SKIPPED, note=note)
-        elif run.tasks and not keys:
+        is_other = evaluations is not None and run.key not in evaluations
+        if is_other or (run.tasks and not keys):
             note = f"it is for other tasks: {listing(wanted or ())}"
+            if is_other:
+                note = f"it is for the evaluation {listing(evaluations or ())}, and this is `{run.key}`"
             gate = replace(gate, status=GateStatus.SKIPPED, note=note)
         elif run.status == "complete":
             checks = tuple(read_definition(rule["definition"]).check(run, keys))

@@ -395,9 +395,8 @@ class NotWorse:
     def advise(self, check: GateCheck, run: str) -> str:  # noqa: ARG002 - the form of all kinds
         """Return how to decide the rule, or which command lists the samples that flipped."""
         if self.baseline is None:
-            return (
-                f"`answerkey show {run} --baseline BASELINE` decides it; this run may be the first baseline"
-            )
+            show = f"`answerkey show {run} --baseline BASELINE`"
+            return f"{show} decides it; this run may be the first baseline"
         named = shlex.quote(shorten_path(self.baseline))
         return f"`answerkey compare {run} --baseline {named}` lists the samples that flipped"
 
@@ -593,9 +592,8 @@ def draw_gates(run: Run, width: int) -> list[Line]:
 
 def describe_run_gates(run: Run) -> list[dict[str, Any]]:
     """Return the gates as plain values, with their explanations."""
+    pairs = zip(describe_gates(run.gates), tell_gates(run), strict=True)
     return [
         {**described, "explanation": " ".join(f"{text}." for text in sentences), "advice": advice}
-        for described, (_, _, sentences, advice) in zip(
-            describe_gates(run.gates), tell_gates(run), strict=True
-        )
+        for described, (_, _, sentences, advice) in pairs
     ]

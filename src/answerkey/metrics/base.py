@@ -20,6 +20,7 @@ import polars as pl
 from answerkey.errors import ScoringError, listing, suggest
 from answerkey.metrics.exact import divide
 from answerkey.metrics.intervals import Counts, Margin, measure_share
+from answerkey.reader.explain import shorten
 from answerkey.text import format_count
 from answerkey.types import MetricValue, Purpose, Scores, ScoreStatus
 
@@ -35,9 +36,8 @@ NOT_FINITE, NO_WEIGHT, NEITHER_ANSWER = "not_finite", "no_weight", "neither_answ
 NOTHING_COUNTED = "no sample counts towards it"
 TOO_LARGE = "the value is too large for a float"
 
-#: How many examples of unsuitable values an error shows, and how much of each.
+#: How many examples of unsuitable values an error shows.
 SHOWN_EXAMPLES = 3
-SHOWN_CHARACTERS = 80
 
 
 class Metric(Protocol):
@@ -198,7 +198,7 @@ class ValueCounts:
                 self.leave_out(NOT_FINITE, rows)
             else:
                 self._unsuitable[name] += rows
-                known = {*self._examples.get(name, ()), show_value(value)}
+                known = {*self._examples.get(name, ()), shorten(value)}
                 self._examples[name] = sorted(known)[:SHOWN_EXAMPLES]
             return None
         self.n += rows
@@ -315,12 +315,6 @@ def is_finite(number: float) -> bool:
         return math.isfinite(number)
     except OverflowError:
         return False
-
-
-def show_value(value: object) -> str:
-    """Return a value as an error or a note shows it, cut after 80 characters."""
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 
 def write_label(value: object) -> str:

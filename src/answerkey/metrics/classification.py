@@ -21,7 +21,6 @@ from answerkey.metrics.base import (
     ValueCounts,
     ValueNames,
     is_finite,
-    show_value,
     write_label,
 )
 from answerkey.metrics.exact import UNIT_BITS, divide, to_units
@@ -38,6 +37,7 @@ from answerkey.metrics.intervals import (
     measure_mean,
     resample,
 )
+from answerkey.reader.explain import shorten
 from answerkey.text import format_count
 from answerkey.types import MetricValue
 
@@ -104,9 +104,8 @@ class _CountMetric(CountingMetric):
                 products=tops + products,
                 bottoms=tops + 2 * products + part["miss_squares"],
             )
-            margin = measure_mean(
-                value, error, part["n"], RATIO_STUDENT, score_method=RATIO_WILSON, is_share=True
-            )
+            methods = {"method": RATIO_STUDENT, "score_method": RATIO_WILSON}
+            margin = measure_mean(value, error, part["n"], **methods, is_share=True)
         return [self.state(name, value, part, margin=margin)]
 
     def value_names(self) -> ValueNames:
@@ -296,7 +295,7 @@ class BinaryClassification(_Classification):
         counts: Counter[str] = Counter(part.get("counts", {}))
         details = {name: counts[pair] for name, pair in _PAIRS.items()}
         accuracy = (details["true_positives"] + details["true_negatives"], part.get("n", 0))
-        others = ", ".join(show_value(label) for label in part.get("others", [])[:SHOWN_EXAMPLES])
+        others = ", ".join(shorten(label) for label in part.get("others", [])[:SHOWN_EXAMPLES])
         answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
         empty = f"{NOTHING_COUNTED}: instead of {answers} there is {others}" if others else NOTHING_COUNTED
         return [

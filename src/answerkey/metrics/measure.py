@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -121,9 +121,8 @@ def find_scale(metric: Metric, scales: Mapping[str, Scale]) -> Scale | None:
 
     Right or wrong is 1 or 0 in every scorer, and a part of an answer lies in between.
     """
-    find = getattr(metric, "find_scale", None)
-    found: Scale | None = find({"is_correct": (0.0, 1.0), **scales}) if find else None
-    return found
+    find: Callable[..., Scale | None] = getattr(metric, "find_scale", lambda _: None)
+    return find({"is_correct": (0.0, 1.0), **scales})
 
 
 @runtime_checkable
@@ -196,13 +195,12 @@ def measure_metrics(
         # Rows that only estimate a prior are seen by the metrics that ask for them.
         rows, orders = own.arg_true(), samples.orders.drop("is_extra")
         everything = scores, replace(samples, orders=orders)
-        kept = Scores(scores.frame[rows], scores.encoded), replace(samples.take(rows), orders=orders[rows])
-        return [
-            measure_metrics(
-                [one], *(everything if getattr(one.metric, "reads_extra", False) else kept), trials
-            )[0]
-            for one in metrics
-        ]
+        kept = scores.take(rows), replace(samples.take(rows), orders=orders[rows])
+        found = []
+        for one in metrics:
+            seen = everything if getattr(one.metric, "reads_extra", False) else kept
+            found += measure_metrics([one], *seen, trials)
+        return found
     columns = {name: label_rows(samples, name) for one in metrics for name in one.design.columns}
     labels = {name: name_groups(series) for name, series in columns.items()}
     for name in {one.design.cluster_by for one in metrics if one.design.cluster_by}:
@@ -362,16 +360,10 @@ def finish_metric(one: KeyedMetric, parts: Sequence[Part], trials: Trials | None
             return bounded
         return replace(bounded, interval=(max(low, bounded.interval[0]), min(high, bounded.interval[1])))
 
-    return [
-        replace(
-            keep(value),
-            groups=tuple(
-                replace(column, values=tuple(map(keep, column.values)), macro=keep(column.macro))
-                for column in value.groups
-            ),
-        )
-        for value in values
-    ]
+    def keep_groups(one: Groups) -> Groups:
+        return replace(one, values=tuple(map(keep, one.values)), macro=keep(one.macro))
+
+    return [replace(keep(value), groups=tuple(map(keep_groups, value.groups))) for value in values]
 
 
 def _finish_parts(one: KeyedMetric, parts: Sequence[Part], *, is_share: bool = False) -> list[MetricValue]:
@@ -386,15 +378,11 @@ def _finish_parts(one: KeyedMetric, parts: Sequence[Part], *, is_share: bool = F
             for label in labels
         }
         columns.append((column, groups))
-    return [
-        replace(
-            value,
-            groups=tuple(
-                _state_groups(value, one, column, groups, whole.whole) for column, groups in columns
-            ),
-        )
-        for value in whole.values
-    ]
+    values = []
+    for value in whole.values:
+        stated = (_state_groups(value, one, column, groups, whole.whole) for column, groups in columns)
+        values.append(replace(value, groups=tuple(stated)))
+    return values
 
 
 def _finish_part(one: KeyedMetric, parts: Sequence[Part], *, is_share: bool) -> _Finished:
@@ -465,14 +453,8 @@ def bound_clustered(value: MetricValue, std_error: float | None, size: int, desi
         return replace(stated, interval_note=note)
     if not std_error:
         return replace(stated, interval_note=f"all {size} {design.cluster_noun} are alike")
-    margin = bound_value(
-        value.value,
-        std_error,
-        size - 1,
-        CLUSTERED_STUDENT,
-        score_method=CLUSTERED_WILSON,
-        is_share=value.is_share,
-    )
+    methods = {"method": CLUSTERED_STUDENT, "score_method": CLUSTERED_WILSON}
+    margin = bound_value(value.value, std_error, size - 1, **methods, is_share=value.is_share)
     return replace(stated, **vars(margin))
 
 
@@ -513,9 +495,8 @@ def _state_groups(
         # The groups are those there are, each measured with an error of its own.
         counts = [(found.details.get("count"), found.details.get("of")) for found in known.values()]
         shares = [(count, of) for count, of in counts if isinstance(count, int) and isinstance(of, int)]
-        is_plain = len(shares) == len(known) and not any(
-            "clusters" in found.details for found in known.values()
-        )
+        is_clustered = any("clusters" in found.details for found in known.values())
+        is_plain = len(shares) == len(known) and not is_clustered
         margin = average_shares(shares) if is_plain else average_errors(list(known.values()))
         mean = replace(mean, **{**vars(margin), "is_share": mean.is_share})
         return Groups(column, listed, _describe(None, mean))

@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.errors import SpecError
-from answerkey.metrics.base import (
-    NOTHING_COUNTED,
-    BaseMetric,
-    Part,
-    count_left_out,
-    merge_parts,
-    read_number,
-    show_value,
-)
+from answerkey.metrics.base import NOTHING_COUNTED, BaseMetric, Part, count_left_out, merge_parts, read_number
 from answerkey.metrics.intervals import Margin
+from answerkey.reader.explain import shorten
 from answerkey.types import MetricValue, Scores
 
 if TYPE_CHECKING:
@@ -80,7 +73,7 @@ class PythonMetric(BaseMetric):
             details = {"kind": problem.kind, "traceback": problem.traceback}
             return [self.state(self.type, None, part, note=note, details=details)]
         if not isinstance(computed, Mapping) or not computed:
-            what = f"it returned {show_value(computed)}, not a mapping of names to numbers"
+            what = f"it returned {shorten(computed)}, not a mapping of names to numbers"
             note, details = f"the snippet failed: {what}", {"kind": "bad_value"}
             return [self.state(self.type, None, part, note=note, details=details)]
         return [self._state_computed(str(name), value, part) for name, value in computed.items()]
@@ -90,5 +83,5 @@ class PythonMetric(BaseMetric):
         if number is not None:
             return self.state(name, float(number), part, margin=Margin(interval_note=OWN_FUNCTION))
         is_number = isinstance(value, int | float)
-        what = "a number that is not finite" if is_number else f"{show_value(value)}, not a number"
+        what = "a number that is not finite" if is_number else f"{shorten(value)}, not a number"
         return self.state(name, None, part, note=f"the snippet returned {what}")

@@ -103,15 +103,14 @@ def count_shard(
             own |= one.frame["status"] == ScoreStatus.ERROR.value
         rows = own.arg_true()
         extra = len(own) - len(rows)
-        samples, verdicts = samples.take(rows), {key: _take(one, rows) for key, one in verdicts.items()}
+        samples, verdicts = samples.take(rows), {key: one.take(rows) for key, one in verdicts.items()}
         completions = None if completions is None else Completions(completions.frame[rows])
     scores = verdicts[main]
     is_failed = [one.frame["status"] == ScoreStatus.FAILED.value for one in verdicts.values()]
     counts = count_rows(samples, completions, scores, find_category_column(samples.columns))
     counts["failures"] = _find_failures(samples.ids, verdicts, completions)
-    counts["unscored"] = (
-        find_owners(samples).filter(pl.select(pl.any_horizontal(is_failed)).to_series()).n_unique()
-    )
+    unscored = pl.select(pl.any_horizontal(is_failed)).to_series()
+    counts["unscored"] = find_owners(samples).filter(unscored).n_unique()
     found = {key: _count_fallback(one) for key, one in verdicts.items()}
     counts["fallback"] = {key: one for key, one in found.items() if one}
     counts["theirs"] = _compare_verdicts(samples.ids, completions, scores)
@@ -124,7 +123,7 @@ def count_shard(
     severity = pl.select(pl.max_horizontal(invalid, status)).to_series()
     worst = find_worst_rows(severity, number_samples(samples, num_trials))
     shown = samples.take(worst.to_list())
-    of_samples = count_rows(shown, Completions(completions.frame[worst]), _take(scores, worst))
+    of_samples = count_rows(shown, Completions(completions.frame[worst]), scores.take(worst))
     of_rows: TaskCounts = {}
     if num_trials > 1:
         of_rows["trials"] = {"num_trials": num_trials, "counts": counts["counts"]}
@@ -134,10 +133,6 @@ def count_shard(
         kept = dict(shown.orders["left_in_place"].drop_nulls().value_counts().iter_rows())
         of_rows["orders"] = {"counts": counts["counts"], "left_in_place": kept, "extra": extra}
     return {**counts, **{name: of_samples[name] for name in _OF_SAMPLES}, **of_rows}
-
-
-def _take(scores: Scores, rows: pl.Series) -> Scores:
-    return Scores(scores.frame[rows], scores.encoded)
 
 
 def find_category_column(columns: Iterable[str]) -> str | None:
@@ -167,10 +162,8 @@ def count_rows(
         found = {}
         for name, count, row in groups.sort("row").iter_rows():
             text = None if texts[row] is None else str(texts[row])[:EXAMPLE_CHARACTERS]
-            found[name] = {
-                "count": count,
-                "example": {"sample_id": str(samples.ids[row]), "completion": text},
-            }
+            example = {"sample_id": str(samples.ids[row]), "completion": text}
+            found[name] = {"count": count, "example": example}
         return found
 
     invalid = count_reasons(find_invalid_reasons(scores, calls), is_scored)
@@ -211,14 +204,11 @@ def _count_thinking(completions: Completions) -> int:
 
 def find_invalid_reasons(scores: Scores, calls: pl.Series) -> pl.Series:
     """Return why each completion is invalid, null where it is valid; by its status if no scorer says so."""
-    validity, reason = scores.column("completion_validity"), scores.column("validity_reason")
-    if validity is None:
+    if scores.column("completion_validity") is None:
         return pl.select(pl.when(calls != CompletionStatus.OK.value).then(calls)).to_series()
-    stated = pl.lit(None, dtype=pl.String) if reason is None else reason.cast(pl.String)
-    is_invalid = validity.cast(pl.String) == Validity.INVALID.value
-    return pl.select(
-        pl.when(is_invalid).then(pl.coalesce(stated, pl.lit(Validity.INVALID.value)))
-    ).to_series()
+    is_invalid = scores.text("completion_validity") == Validity.INVALID.value
+    stated = scores.text("validity_reason").fill_null(Validity.INVALID.value)
+    return pl.select(pl.when(is_invalid).then(stated)).to_series()
 
 
 def _count_each(values: pl.Series, rows: pl.Series | None = None) -> dict[str, int]:
@@ -235,9 +225,7 @@ def count_letters(scores: Scores) -> dict[str, dict[str, int]]:
     truth, predicted = scores.column("ground_truth_choice"), scores.column("predicted_choice")
     if truth is None or predicted is None:
         return {}
-    letters = pl.DataFrame(
-        [truth.cast(pl.String).alias("true"), predicted.cast(pl.String).alias("predicted")]
-    )
+    letters = pl.DataFrame({"true": truth.cast(pl.String), "predicted": predicted.cast(pl.String)})
     if not scores.are_all_counted:
         letters = letters.filter(scores.counted())
     groups = letters.group_by("true", "predicted").len().drop_nulls("true")
@@ -261,9 +249,7 @@ def _count_categories(samples: Samples, scores: Scores, category: str) -> dict[s
         correct = correct.cast(pl.String).replace({"true": "1", "false": "0"}).cast(pl.Float64, strict=False)
     if correct is None or not (correct.dtype.is_numeric() or correct.dtype == pl.Boolean):
         return {}
-    rows = pl.DataFrame(
-        [samples.frame[category].alias("category"), correct.cast(pl.Float64).alias("correct")]
-    )
+    rows = pl.DataFrame({"category": samples.frame[category], "correct": correct.cast(pl.Float64)})
     groups = (
         (rows if scores.are_all_counted else rows.filter(scores.counted()))
         .drop_nulls("correct")
@@ -295,9 +281,9 @@ def _count_fallback(scores: Scores) -> dict[str, int]:
         return {}
     table = pl.DataFrame(
         [
-            _read_text(scores, "extraction_rule").str.ends_with("/fallback").alias("named"),
+            scores.text("extraction_rule").str.ends_with("/fallback").alias("named"),
             pl.Series("right", scores.column("is_correct"), pl.Float64) == 1,
-            _read_text(scores, "predicted_choice").is_null().alias("invalid"),
+            scores.text("predicted_choice").is_null().alias("invalid"),
             said.is_not_null().alias("asked"),
         ]
     ).filter(scores.counted())
@@ -329,21 +315,11 @@ def _find_failures(
             [
                 ids.cast(pl.String).alias("sample_id"),
                 scores.frame["reason"].fill_null("UNKNOWN").alias("message"),
-                _read_text(scores, TRACEBACK_FIELD).alias("traceback"),
+                scores.text(TRACEBACK_FIELD).alias("traceback"),
             ]
         ).filter(is_failed)
         found[key] = _group_reasons(table, pl.col("message").str.extract(_REASON_GROUP).str.strip_chars())
     return found
-
-
-def _read_text(scores: Scores, name: str) -> pl.Series:
-    """Return a field as text; null where there is none such."""
-    column = scores.column(name)
-    return (
-        pl.repeat(None, len(scores), dtype=pl.String, eager=True)
-        if column is None
-        else column.cast(pl.String)
-    )
 
 
 def _group_reasons(table: pl.DataFrame, reason: pl.Expr) -> dict[str, dict[str, Any]]:
@@ -359,15 +335,11 @@ def _group_reasons(table: pl.DataFrame, reason: pl.Expr) -> dict[str, dict[str, 
 def find_same_failure(counts: Mapping[str, Any]) -> str | None:
     """Return what all rows have failed with, as `scorer: reason`; None when some have not."""
     rows = (counts.get("trials") or counts.get("orders") or counts)["counts"]["samples"]
-    return next(
-        (
-            f"{key}: {reason}"
-            for key, reasons in counts["failures"].items()
-            for reason, one in reasons.items()
-            if one["count"] == rows and reason not in NOT_SCORING
-        ),
-        None,
-    )
+    for key, reasons in counts["failures"].items():
+        for reason, one in reasons.items():
+            if one["count"] == rows and reason not in NOT_SCORING:
+                return f"{key}: {reason}"
+    return None
 
 
 def _compare_verdicts(ids: pl.Series, completions: Completions | None, scores: Scores) -> dict[str, Any]:
@@ -394,13 +366,13 @@ def _compare_verdicts(ids: pl.Series, completions: Completions | None, scores: S
         {
             "sample_id": ids.cast(pl.String),
             "completion": said["completion"].str.slice(0, EXAMPLE_CHARACTERS),
-            "predicted_choice": _read_text(scores, "predicted_choice"),
+            "predicted_choice": scores.text("predicted_choice"),
             "their_answer": said["their_answer"] if "their_answer" in said.columns else nothing,
             "status": scores.frame["status"],
             "ours": correct.cast(pl.Float64),
             "theirs": said["their_score"],
-            "validity": _read_text(scores, "completion_validity"),
-            "why": _read_text(scores, "validity_reason"),
+            "validity": scores.text("completion_validity"),
+            "why": scores.text("validity_reason"),
         }
     )
     is_scored = (pl.col("status") == ScoreStatus.SCORED.value) & pl.col("ours").is_in([0.0, 1.0])
@@ -439,15 +411,13 @@ def _compare_verdicts(ids: pl.Series, completions: Completions | None, scores: S
 
 def merge_counts(shards: Sequence[Mapping[str, Any]]) -> TaskCounts:
     """Return the counts of shards, given in dataset order, as one; first examples stay first."""
-    nothing = {
+    nothing: TaskCounts = {
         "counts": dict.fromkeys(_COUNTS, 0),
         "completion_statuses": {},
-        "cut_off": 0,
-        "thinking": 0,
+        **dict.fromkeys(("cut_off", "thinking"), 0),
         **{name: {} for name in ("invalid", "failed", "errors", "excluded", "letters", "choice_counts")},
         "category_column": None,
-        "categories": {},
-        "failures": {},
+        **{name: {} for name in ("categories", "failures")},
         "unscored": 0,
         "readings": {},
     }
@@ -455,13 +425,10 @@ def merge_counts(shards: Sequence[Mapping[str, Any]]) -> TaskCounts:
     columns = [shard["category_column"] for shard in shards]
     merged["category_column"] = next((column for column in columns if column is not None), None)
     merged |= {name: sort_keys(merged[name]) for name in _SORTED}
-    if not merged.get("fallback"):
-        merged.pop("fallback", None)
-    if not merged["thinking"]:
-        del merged["thinking"]
-    if not merged.get("theirs"):
-        merged.pop("theirs", None)
-    else:
+    for name in ("fallback", "thinking", "theirs"):  # only where there are any
+        if not merged.get(name):
+            merged.pop(name, None)
+    if "theirs" in merged:
         merged["theirs"]["not_compared"] = sort_keys(merged["theirs"]["not_compared"])
     if "trials" in merged:
         size = next(one["trials"]["num_trials"] for one in shards if "trials" in one)

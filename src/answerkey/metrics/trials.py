@@ -300,15 +300,8 @@ def _read_distinct(
     column, starts = read_column(scores, name), find_first_rows(owners).cast(pl.Int64)
     sizes = (starts.shift(-1, fill_value=len(owners)) - starts).alias("size")
     places = range(int(str(sizes.max() or 0)))
-    table = pl.DataFrame(
-        [
-            column.gather(pl.select(pl.when(sizes > place).then(starts + place)).to_series()).alias(
-                str(place)
-            )
-            for place in places
-        ]
-        + [sizes]
-    )
+    rows_at = [pl.select(pl.when(sizes > place).then(starts + place)).to_series() for place in places]
+    table = pl.DataFrame([*(column.gather(rows).alias(str(n)) for n, rows in enumerate(rows_at)), sizes])
     first = pl.int_range(table.height, dtype=pl.UInt32, eager=True)
     if column.dtype.is_numeric() or column.dtype in _COMPARED:
         floats = [str(place) for place in places] if column.dtype.is_float() else []
@@ -333,9 +326,8 @@ def holds_other(scores: Scores, name: str) -> bool:
         return name in scores.metadata_names
     column = scores.frame["values"].struct.field(name)
     if name not in scores.encoded:
-        return not (column.dtype.is_numeric() or column.dtype == pl.Boolean) and column.null_count() < len(
-            column
-        )
+        is_number = column.dtype.is_numeric() or column.dtype == pl.Boolean
+        return not is_number and column.null_count() < len(column)
     values = [json.loads(text) for text in column.drop_nulls().unique()]
     return any(value is not None and not isinstance(value, int | float) for value in values)
 
@@ -371,11 +363,7 @@ def compare_repetitions(runs: Sequence[Sequence[MetricValue]]) -> list[dict[str,
         spread = n * squares - total**2
         compared.append(
             {
-                "name": name,
-                "type": about.type,
-                "metric": about.metric,
-                "scorer": about.scorer,
-                "purpose": about.purpose,
+                **{key: getattr(about, key) for key in ("name", "type", "metric", "scorer", "purpose")},
                 "mean": divide(total, n << UNIT_BITS) if n else None,
                 "std_dev": divide_and_root(spread, n * (n - 1) << 2 * UNIT_BITS) if n > 1 else None,
                 "min": min(known, default=None),

@@ -24,6 +24,7 @@ from answerkey.text import (
     Role,
     Span,
     clean_numbers,
+    join_blocks,
     line,
     make_visible,
     measure_width,
@@ -69,10 +70,7 @@ def explain(run: AnyRun, sample: str | int, *, task: str | None = None) -> Expla
 
 def draw_explanation(explanation: Explanation, width: int) -> list[Line]:
     """Return all of it as lines, one way after the other."""
-    lines: list[Line] = []
-    for one in explanation.samples:
-        lines += [*([BLANK] if lines else []), *draw_explained(one, width)]
-    return lines
+    return join_blocks(draw_explained(one, width) for one in explanation.samples)
 
 
 def describe_explained(explained: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,8 +190,8 @@ def draw_explained(explained: Mapping[str, Any], width: int) -> list[Line]:
         if "reasoning" in explained:
             lines += [BLANK, line(Span("Thoughts", "title")), *_draw_block(explained["reasoning"])]
         lines += [BLANK, line(Span("Completion", "title"), f"  {explained['completion_status']}")]
-        lines += _draw_block(text) if text else []
-        lines += [] if text else [line(INDENT, Span("no text" if text is None else "empty text", "dim"))]
+        none = line(INDENT, Span("no text" if text is None else "empty text", "dim"))
+        lines += _draw_block(text) if text else [none]
     for key, score in explained["scores"].items():
         lines += [BLANK, *_draw_score(key, score, explained["scorers"].get(key, {}), width)]
     if "theirs" in explained:

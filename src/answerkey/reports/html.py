@@ -124,17 +124,15 @@ def report(
                 comparison = describe_comparison(named, tables, baseline=against, common=common)
             for name in named:
                 for number, table in enumerate(tables[name].values()):
-                    chosen[name, number] = select_rows(
-                        table, max_samples, list_compared(comparison, name, number)
-                    )
+                    compared = list_compared(comparison, name, number)
+                    chosen[name, number] = select_rows(table, max_samples, compared)
             overviews = []
             for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
                 tell("auditing", place, len(named))
                 base = None if name == against else next(iter(known), None)
                 overviews.append(describe_overview(named[name], baseline=base, run_id=name, label=label))
-                for number, (task, table) in enumerate(
-                    zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
-                ):
+                pairs = zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
+                for number, (task, table) in enumerate(pairs):
                     positions, sentence = chosen[name, number]
                     sentences = " ".join(one for one in (sentence, table.source.missing) if one)
                     task["rows"] |= {"embedded": len(positions), "sentence": sentences or None}
@@ -211,15 +209,9 @@ def build_page(title: str, *, is_viewer: bool = False) -> tuple[str, str, str]:
     before, after_policy, after_title, after_style, after_blocks, after_script = re.split(
         r"<!-- \w+ -->", text
     )
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"script-src '{hash_source(script)}'",
-            f"style-src '{hash_source(style)}'",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
+    policy = (
+        f"default-src 'none'; script-src '{hash_source(script)}'; style-src '{hash_source(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
     meta = "" if is_viewer else f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
     named = f"{before}{meta}{after_policy}{escape(make_visible(title))}{after_title}"
@@ -366,10 +358,8 @@ def describe_comparison(
     comparisons = sum(len(task.pairs) for task, _ in compared)
     alike = [notice for notice in notices if notice.endswith(OTHER_DATASETS)]
     if len(alike) > 1:  # said once, not once for each pair
-        notices = [
-            f"the datasets of the runs {OTHER_DATASETS}",
-            *(one for one in notices if one not in alike),
-        ]
+        others = [one for one in notices if one not in alike]
+        notices = [f"the datasets of the runs {OTHER_DATASETS}", *others]
     described: Plain = clean_numbers(
         {
             "tasks": [
@@ -408,7 +398,7 @@ def _describe_task(
 ) -> Plain:
     """Return the comparison of one task; `tasks` are in the order of the comparison."""
     ids = {one.label: name for one, name in zip(task.runs, tasks, strict=True)}
-    shown = {one.label: labels[ids[one.label]] for one in task.runs}
+    shown = {label: labels[name] for label, name in ids.items()}
     is_share = all(one.is_share for one in task.runs)
     most = min(MOST_FLIPS, max(FEWEST, MOST_OF_ALL // comparisons))
     flips = []
@@ -418,22 +408,21 @@ def _describe_task(
         flips.append([(name, "first") for name in first] + [(name, "second") for name in second])
     flipped = [name for pair in flips for name, _ in pair]
     positions = {name: tables[name][one.key].locate(flipped) for name, one in tasks.items()}
-    described = []
-    for one in task.runs:
-        name = ids[one.label]
-        described.append(
-            {
-                "id": name,
-                "task": list(runs[name].tasks).index(tasks[name].key),
-                "label": labels[name],
-                "model": name_answerer(tasks[name].manifest, with_folder=False),
-                "mean": one.mean,
-                "n": one.n,
-            }
-        )
+    described = [
+        {
+            "id": name,
+            "task": list(runs[name].tasks).index(own.key),
+            "label": labels[name],
+            "model": name_answerer(own.manifest, with_folder=False),
+            "mean": one.mean,
+            "n": one.n,
+        }
+        for one, (name, own) in zip(task.runs, tasks.items(), strict=True)
+    ]
     pairs = []
     for pair, listed in zip(task.pairs, flips, strict=True):
         evidence, sides = pair.difference.evidence, [ids[pair.first], ids[pair.second]]
+        found = [(run, positions[run]) for run in sides]
         left_out = {}
         for reason, count in pair.left_out.items():  # `failed in a`, with the run called as in the page
             known = next((one for one in shown if reason.endswith(f" in {one}")), "")
@@ -452,20 +441,11 @@ def _describe_task(
                 "second_only": len(pair.second_only),
                 "left_out": left_out,
                 "categories": [
-                    {
-                        "label": category,
-                        "difference": one.value,
-                        "interval": one.evidence.interval,
-                        "n": one.n,
-                    }
-                    for category, one in pair.categories.items()
+                    {"label": name, "difference": one.value, "interval": one.evidence.interval, "n": one.n}
+                    for name, one in pair.categories.items()
                 ],
                 "flips": [
-                    {
-                        "id": name,
-                        "p": {run: at[name] for run in sides if name in (at := positions[run])},
-                        "side": side,
-                    }
+                    {"id": name, "p": {run: at[name] for run, at in found if name in at}, "side": side}
                     for name, side in listed
                 ],
                 "flips_total": len(pair.first_only) + len(pair.second_only),

@@ -11,27 +11,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from answerkey.comparison.compare import ALPHA, Comparison, PairComparison, TaskComparison, compare
+from answerkey.comparison.compare import (
+    ALPHA,
+    Comparison,
+    PairComparison,
+    TaskComparison,
+    adjust_pairs,
+    compare,
+)
 from answerkey.errors import AnswerkeyError, RunError
 from answerkey.metrics.paired import adjust_by_holm
 from answerkey.reports.view import label_metric
 from answerkey.runs import Run, TaskRun, find_answerer, name_answerer
-from answerkey.text import (
-    BLANK,
-    Line,
-    Span,
-    Table,
-    draw_text,
-    is_share,
-    lay_out,
-    line,
-    measure_width,
-)
+from answerkey.text import BLANK, Line, Span, Table, draw_text, is_share, lay_out, line, measure_width
 
 Plain = dict[str, Any]
 Tasks = Mapping[str, TaskRun]
@@ -90,12 +86,9 @@ def compare_tasks(
         raise problem or RunError(
             "E508", "no two runs have a task in common", hint="compare runs of one task"
         )
-    chances = [pair.difference.evidence.p for task, _ in each for pair in task.pairs]
-    adjusted = iter(adjust_by_holm(chances))
-    return [
-        (replace(task, pairs=tuple(replace(pair, p_adjusted=next(adjusted)) for pair in task.pairs)), tasks)
-        for task, tasks in each
-    ], list(dict.fromkeys(notices))
+    adjusted = adjust_pairs([task for task, _ in each])
+    known = [(task, tasks) for task, (_, tasks) in zip(adjusted, each, strict=True)]
+    return known, list(dict.fromkeys(notices))
 
 
 def _find_tasks(key: str, runs: Mapping[str, Run]) -> Tasks:

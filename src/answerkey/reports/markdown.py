@@ -47,11 +47,8 @@ def write_step_summary(runs: Sequence[Run]) -> str:
         lines += [f"Run {escape_markdown(str(run.path))}, {run.status}.", ""] if run.path is not None else []
         lines += _list_gates(run)
         for task in view["tasks"]:
-            lines += [f"### {escape_markdown(_name_task(task))}", ""]
-            lines += [
-                f"Completions of {escape_markdown(task['answerer'])}{_say_forced(list_forced(task))}.",
-                "",
-            ]
+            about = f"{escape_markdown(task['answerer'])}{_say_forced(list_forced(task))}"
+            lines += [f"### {escape_markdown(_name_task(task))}", "", f"Completions of {about}.", ""]
             if run.status == "complete":
                 lines += [*_list_metrics(task["metrics"], "label"), _say_counts(task["counts"]), ""]
             else:
@@ -238,10 +235,8 @@ def write_junit(runs: Sequence[Run]) -> str:
         for gate, _, sentences, advice in tell_gates(run):
             problem = None
             if gate.status is not GateStatus.PASS:
-                lines = [
-                    f"rule {gate.policy}/{gate.rule}: {read_definition(gate.definition).need}",
-                    *sentences,
-                ]
+                need = read_definition(gate.definition).need
+                lines = [f"rule {gate.policy}/{gate.rule}: {need}", *sentences]
                 lines += [f"what to do: {advice}"] if advice else []
                 problem = (TAGS[gate.status], f"{WORDS[gate.status]}: {sentences[0]}", lines)
             _add_case(suite, f"{run.key}.{gate.policy}", gate.display_name or gate.rule, problem)

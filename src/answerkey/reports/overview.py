@@ -160,16 +160,11 @@ def _compare_with(run: Run, baseline: Run) -> tuple[dict[str, Plain], list[str]]
         found = compare(run, baseline=baseline)
     except AnswerkeyError as error:
         return {}, [f"not compared with `{label}`: {error.message}"]
-    differences = {
-        task.key: {
-            "label": label,
-            "value": task.pairs[0].difference.second,
-            "difference": task.pairs[0].difference.value,
-            "interval": task.pairs[0].difference.evidence.interval,
-            "p": task.pairs[0].p_adjusted,
-        }
-        for task in found.tasks
-    }
+    differences = {}
+    for task in found.tasks:
+        pair, one = task.pairs[0], task.pairs[0].difference
+        about = {"label": label, "value": one.second, "difference": one.value}
+        differences[task.key] = {**about, "interval": one.evidence.interval, "p": pair.p_adjusted}
     return differences, [notice.message for notice in found.notices]
 
 
@@ -212,9 +207,8 @@ def _count_readings(task: TaskRun) -> Audited:
     """Return what the run itself counted: some completions by every rule, all of them by its own."""
     found = describe_counted(task)
     if found is None:
-        return Audited(
-            TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=int(count_rows(task)["scored"]))
-        )
+        scored = int(count_rows(task)["scored"])
+        return Audited(TaskAudit(task.key, None, None, 0, {}, 1, 0, drawn_from=scored))
     whole = describe_whole(task, str(found.rule))
     nothing: Plain = {"count": 0, "examples": []}
     counts = {
@@ -321,19 +315,14 @@ def _describe_headline(
     the share of right answers. `note` is what the page says besides the numbers.
     """
     metric = task.main_metric
-    blank = dict.fromkeys(("value", "interval", "right", "chance", "above_chance", "baseline"))
-    if metric is None:
-        about = {"name": "no metric", "n": 0, "is_share": False}
-        sentence = "This task has no metric."
-        return {**about, **blank, "sentence": sentence, "note": sentence}
-    name = label_metric(task, metric)
-    if not is_complete:
-        sentence = (
-            f"INCOMPLETE: {find_cause(task)}, so no accuracy is shown: a share of the rest says nothing about"
-            " the whole."
-        )
-        about = {"name": name, "n": metric.n, "is_share": is_share(metric)}
-        return {**about, **blank, "sentence": sentence, "note": sentence}
+    name = "no metric" if metric is None else label_metric(task, metric)
+    if metric is None or not is_complete:
+        about: Plain = {"name": name, "n": 0 if metric is None else metric.n}
+        about["is_share"] = metric is not None and is_share(metric)
+        about |= dict.fromkeys(("value", "interval", "right", "chance", "above_chance", "baseline"))
+        why = "so no accuracy is shown: a share of the rest says nothing about the whole."
+        sentence = "This task has no metric." if metric is None else f"INCOMPLETE: {find_cause(task)}, {why}"
+        return {**about, "sentence": sentence, "note": sentence}
     is_accuracy, details = task.is_accuracy(metric), metric.details
     chance = chance if is_accuracy else None
     # Of trials and orders, what is counted are completions.
@@ -486,16 +475,10 @@ def _describe_reliability(task: TaskRun, *, has_interval: bool) -> Plain | None:
         right = one["n"] * (one["accuracy"] or 0.0)
         # Answers that may be right in part have no interval.
         is_count = has_interval and one["n"] > 0 and abs(right - round(right)) < ROUNDING
-        rows.append(
-            {
-                "low": one["from"],
-                "high": one["to"],
-                "confidence": one["confidence"],
-                "accuracy": one["accuracy"],
-                "interval": wilson(round(right), one["n"]) if is_count else None,
-                "n": one["n"],
-            }
-        )
+        interval = wilson(round(right), one["n"]) if is_count else None
+        about = {"low": one["from"], "high": one["to"]}
+        about |= {name: one[name] for name in ("confidence", "accuracy")}
+        rows.append({**about, "interval": interval, "n": one["n"]})
     return {"bins": rows, "ece": found.value, "ece_bins": len(rows)}
 
 
@@ -691,17 +674,12 @@ def _draw_task(plots: Plain, headline: Plain) -> Iterator[tuple[str, Plain]]:
         told = {"confidence": ("confidence", ".1%"), "accuracy": ("accuracy", ".1%"), "n": "completions"}
         points = {"type": "line", "color": BLUE, "point": {"size": 60, "color": BLUE}}
         found = [one for one in plot["bins"] if one["n"]]
-        yield (
-            "reliability",
-            {
-                "title": f"Right as often as sure? ECE {100 * plot['ece']:.2f} % in {plot['ece_bins']} bins",
-                "width": HEIGHT,
-                "layer": [
-                    {"data": {"values": ideal}, "mark": {"type": "line", **dashed}, "encoding": curve},
-                    {"data": {"values": found}, "mark": points, "encoding": {**curve, **_tooltip(told)}},
-                ],
-            },
-        )
+        layers = [
+            {"data": {"values": ideal}, "mark": {"type": "line", **dashed}, "encoding": curve},
+            {"data": {"values": found}, "mark": points, "encoding": {**curve, **_tooltip(told)}},
+        ]
+        title = f"Right as often as sure? ECE {100 * plot['ece']:.2f} % in {plot['ece_bins']} bins"
+        yield "reliability", {"title": title, "width": HEIGHT, "layer": layers}
     titles = {"latency": "Latency: p50 {p50:.2f} s, p95 {p95:.2f} s"}
     titles["tokens"] = "Tokens: {prompt:,} of prompts, {completion:,} of completions"
     for name, axis, colour in (("latency", "seconds", BLUE), ("tokens", "tokens of a completion", GREEN)):

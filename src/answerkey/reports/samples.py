@@ -48,6 +48,7 @@ from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_
 from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.explain import count_trials, iterate_ids
+from answerkey.run_audit.audit import find_reading_step
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities
@@ -134,18 +135,16 @@ class SampleSource:
         self.solver, self.shown_examples = task.solver, task_run.source.get("examples")
         self.scores, self.num_trials = task_run.stored_scores, count_trials(task_run)
         self.steps, self.main = task.scoring, task.main_step
-        self.reading, self.reader = "", None
-        for step in sorted(self.steps, key=lambda step: step is not self.main):
-            if self.reader is None and isinstance(step.scorer, StringEqualsMcqa):
-                self.reading, self.reader = step.key, step.scorer
+        reading = find_reading_step(task)
+        self.reading = reading.key
+        self.reader = reading.scorer if isinstance(reading.scorer, StringEqualsMcqa) else None
         first, encoded = self.scores.read(0, 1), task_run.manifest.get("encoded") or {}
         self.encoded = {step.key: frozenset(encoded.get(step.key, ())) for step in self.steps}
         self.values: dict[str, str | None] = {}
         for step in self.steps:  # its main value, what its first mean is of, or its first
             names = Scores(first[step.key].struct.unnest()).value_names if step.key in first.columns else []
-            means = [
-                one.metric.field.partition(".")[0] for one in step.metrics if isinstance(one.metric, Mean)
-            ]
+            metrics = (one.metric for one in step.metrics)
+            means = [one.field.partition(".")[0] for one in metrics if isinstance(one, Mean)]
             stated = next((name for name in means if name in names), next(iter(names), None))
             self.values[step.key] = step.scorer.main_value or stated
         main = Scores(first[self.main.key].struct.unnest())
@@ -361,9 +360,8 @@ class RowIndex:
                     del self.names[name], codes[name]
                     continue
                 numbers = pl.Series([known[text] for text in distinct], dtype=pl.UInt16)
-                codes[name].append(
-                    table[name].replace_strict(distinct, numbers, default=None, return_dtype=pl.UInt16)
-                )
+                coded = table[name].replace_strict(distinct, numbers, default=None, return_dtype=pl.UInt16)
+                codes[name].append(coded)
         self.values = pl.concat(values)
         self._codes = {name: pl.concat(parts) for name, parts in codes.items()}
 
@@ -565,24 +563,21 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
     if choices is None or (part.samples is None and scorer.options is not None):
         return found
     rows = choices.is_not_null().arg_true()
-    known, said = Scores(scores.frame[rows], scores.encoded), said.take(rows)
+    known, said = scores.take(rows), said.take(rows)
     if part.samples is not None:
         passages = list_passages(scorer, part.samples.take(rows), said, known)
     else:
         texts = list_texts(said.frame["completion"], said.frame["status"])
         labels = [tuple(one) for one in choices.gather(rows).to_list()]
         passages = Passages(texts, labels, [None] * len(labels))
-    names = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
+    fields = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
     nothing = [None] * len(known)
-    own = [nothing if (one := known.column(name)) is None else one.to_list() for name in names]
+    own = [nothing if (one := known.column(name)) is None else one.to_list() for name in fields]
     columns = (passages.texts, passages.choices, passages.options, known.counted().to_list(), *own)
     own_name = scorer.rule_name
     # What is not told of the options is the same for many samples, and read once.
-    others = {
-        name: scorer.options is not None and find_rule(name).reads_options
-        for name in RULE_NAMES
-        if name != own_name
-    }
+    has_options, names = scorer.options is not None, [name for name in RULE_NAMES if name != own_name]
+    others = {name: has_options and find_rule(name).reads_options for name in names}
     extractors = {} if only_rules else EXTRACTORS
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
         text, labels, options, is_counted, predicted, truth, rule, span = row
@@ -598,14 +593,8 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
             choice = _extract(name, text, labels, options if extractor.reads_options else None)
             readings.append((name, "lens", choice, None, None))
         described = [
-            {
-                "name": name,
-                "kind": kind,
-                "choice": choice,
-                "is_right": None if choice is None else choice == truth,
-                "part": part,
-                "span": at,
-            }
+            {"name": name, "kind": kind, "choice": choice}
+            | {"is_right": None if choice is None else choice == truth, "part": part, "span": at}
             for name, kind, choice, part, at in readings
         ]
         stated = [] if only_rules or text is None else _list_stated(text, labels, options)
@@ -659,21 +648,14 @@ def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReading
     if part.completions is not None:
         said = part.completions.frame["completion"].to_list()
 
-    def shorten(text: str | None) -> str | None:
-        return text if text is None or len(text) <= SHOWN_LABEL else f"{text[:SHOWN_LABEL]}…"
-
     return [
         {
             "p": position,
             "id": str(ids[at]),
             "trial": trials[at] if source.num_trials > 1 else None,
             "category": verdict["category"],
-            "truth": shorten(verdict["truth"]),
-            "predicted": shorten(verdict["predicted"]),
-            "status": verdict["status"],
-            "value": verdict["value"],
-            "validity": verdict["validity"],
-            "reason": verdict["reason"],
+            **{name: verdict[name] and _shorten(verdict[name]) for name in ("truth", "predicted")},
+            **{name: verdict[name] for name in ("status", "value", "validity", "reason")},
             "flipped": None if (reading := readings[at]) is None else reading[0],
             "said": show_decision(said[at], reading[1][0]["span"] if reading else None),
             "head": (questions[at] or "")[:SHOWN_QUESTION],
@@ -682,6 +664,10 @@ def list_rows(source: SampleSource, part: Excerpt, readings: Sequence[RowReading
             zip(part.positions.to_list(), source.tabulate(part).iter_rows(named=True), strict=True)
         )
     ]
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN_LABEL else f"{text[:SHOWN_LABEL]}…"
 
 
 def show_decision(text: str | None, span: Span | None) -> list[str] | None:
@@ -710,9 +696,7 @@ def show_decision(text: str | None, span: Span | None) -> list[str] | None:
     elif len(before) > SHOWN_BEFORE:
         tail = before[-SHOWN_BEFORE:]
         before = f"… {tail.partition(' ')[2] if ' ' in tail[:-1] else tail}"
-    decided = re.sub(r"\s+", " ", text[begin:end])
-    if len(decided) > SHOWN_LABEL:
-        decided = f"{decided[:SHOWN_LABEL]}…"
+    decided = _shorten(re.sub(r"\s+", " ", text[begin:end]))
     most = SHOWN_COMPLETION - len(before) - len(decided)
     return [before, decided, after if len(after) <= most else f"{after[:most]}…"]
 
@@ -892,14 +876,8 @@ def _explain(scorer: Scorer, score: Plain, completion: Completion | None) -> str
     label = (score["values"] | metadata).get("label")
     if is_scored and "judge_text" in metadata and label is not None:
         return f"the judge's label is {label!r}"
-    return next(
-        (
-            str(metadata[name])
-            for name in ("judge_error", "fallback_error", "reasoning")
-            if metadata.get(name)
-        ),
-        None,
-    )
+    said = (metadata.get(name) for name in ("judge_error", "fallback_error", "reasoning"))
+    return next((str(one) for one in said if one), None)
 
 
 def cut(text: str | None) -> str | None:

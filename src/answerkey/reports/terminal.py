@@ -80,16 +80,14 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
             lines += _draw_repeatability(task, width) if "repeatability" in task else []
         else:
             why = "so no accuracy is shown: a share of the rest says nothing about the whole."
-            texts = (f"INCOMPLETE: {task['cause']}, {why}", *([task["advice"]] if task["advice"] else []))
-            lines += [
-                line(INDENT, *one) for text in texts for one in draw_text(text, width - 2, "warn", indent="")
-            ]
+            for text in filter(None, (f"INCOMPLETE: {task['cause']}, {why}", task["advice"])):
+                lines += draw_text(text, width, "warn")
         lines += [BLANK, *_draw_counts(task, width)]
         if is_complete and "trials" in task:
             from answerkey.run_audit.text import say_votes
 
             if votes := say_votes(run.tasks[task["key"]]):
-                lines += [line(f"  {one}") for one in wrap(f"self-consistency {votes}", width - 2)]
+                lines += draw_text(f"self-consistency {votes}", width)
         if is_complete and task["tally"].get("readings"):
             from answerkey.run_audit.text import draw_both_rules
 
@@ -290,14 +288,9 @@ def _draw_repeatability(task: View, width: int) -> list[Line]:
         as_share = shares.get(one["name"], one["type"] in FRACTION_TYPES)
         values = [format_figure(value, as_share=as_share) for value in one["values"]]
         more = ", …" if len(values) > SHOWN_RUNS else ""
-        rows.append(
-            [
-                Span(one["name"], "strong"),
-                Span(format_figure(one["mean"], as_share=as_share), "strong"),
-                format_figure(one["std_dev"], as_share=as_share),
-                ", ".join(values[:SHOWN_RUNS]) + more,
-            ]
-        )
+        mean, spread = (format_figure(one[name], as_share=as_share) for name in ("mean", "std_dev"))
+        listed = ", ".join(values[:SHOWN_RUNS]) + more
+        rows.append([Span(one["name"], "strong"), Span(mean, "strong"), spread, listed])
     header = (f"Over {found['num_runs']} runs", "mean", "std. dev.", "values")
     lines = [BLANK, *lay_out(Table(header, rows, "<>><", flexible=3), width)]
     for key, one in found["agreement"].items():
@@ -329,18 +322,16 @@ def _draw_counts(task: View, width: int) -> list[Line]:
     for key, count in task["tally"]["excluded"].items():
         kept = f"kept out by action `{key}`"
         lines.append(line(f"  {format_count(count, 'scored sample')} {kept}"))
+    warnings = []
     if cut_off := task["tally"].get("cut_off", 0):
-        lines.append(line("  ", Span(f"cut off by the token limit: {cut_off}", "warn")))
+        warnings.append(f"cut off by the token limit: {cut_off}")
     if truncated := task["tally"]["invalid"].get("TRUNCATED_THINKING"):
-        said = f"end within their thoughts: {truncated['count']}; raise `max_tokens` of the model"
-        lines.append(line("  ", Span(said, "warn")))
+        warnings.append(f"end within their thoughts: {truncated['count']}; raise `max_tokens` of the model")
     thinking, rows = task["tally"].get("thinking", 0), (task["row_counts"] or task["counts"])["samples"]
     if thinking > THINKING_SHARE * rows:
-        lines.append(
-            line("  ", Span(f"begin with a thinking block: {thinking}, scored as they are written;", "warn"))
-        )
-        lines.append(line("  ", Span("`--split-thinking` takes the thoughts out", "warn")))
-    return lines
+        warnings.append(f"begin with a thinking block: {thinking}, scored as they are written;")
+        warnings.append("`--split-thinking` takes the thoughts out")
+    return lines + [line("  ", Span(text, "warn")) for text in warnings]
 
 
 def _draw_lost(task: View, width: int, *, with_shares: bool, verbose: bool) -> list[Line]:
@@ -487,12 +478,10 @@ def _draw_calls(calls: View, width: int) -> list[Line]:
         made = f"{one['calls']} = {one['asked']} sent + {one['cached']} from the cache"
         thought = f" ({count} of them reasoning)" if (count := one.get("reasoning_tokens")) else ""
         cached = f" ({count} of them cached)" if (count := one.get("cached_tokens")) else ""
+        tokens = f"{one['prompt_tokens']} prompt{cached} + {one['completion_tokens']} completion{thought}"
         facts: list[tuple[str, Cell]] = [
             ("calls", f"{made}; {one['failed']} failed, {one['retries']} retried"),
-            (
-                "tokens",
-                f"{one['prompt_tokens']} prompt{cached} + {one['completion_tokens']} completion{thought}",
-            ),
+            ("tokens", tokens),
         ]
         facts += [] if one["cost"] is None else [("cost", format_cost(one["cost"]))]
         if one["latency"] is not None:
@@ -530,9 +519,8 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
     folder, example, other = shlex.quote(str(run.path)), find_example(run), find_neighbour(run)
     steps = [(f"answerkey report {folder}", "all of it as one HTML file")]
     if example:
-        steps.append(
-            (f"answerkey explain {folder} {shlex.quote(example[0])}", f"a sample that is {example[1]}")
-        )
+        sample, what = example
+        steps.append((f"answerkey explain {folder} {shlex.quote(sample)}", f"a sample that is {what}"))
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
     against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
     steps.append((f"answerkey compare {against}", "is the difference real?"))
@@ -541,13 +529,8 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
 
 def draw_next_for_several(folder: str) -> list[Line]:
     """Return what to try next with several runs below a folder."""
-    named = shlex.quote(folder)
-    return _draw_steps(
-        [
-            (f"answerkey compare {named}", "are the differences real?"),
-            (f"answerkey report {named}", "all of it as one HTML file"),
-        ]
-    )
+    texts = {"compare": "are the differences real?", "report": "all of it as one HTML file"}
+    return _draw_steps([(f"answerkey {name} {shlex.quote(folder)}", text) for name, text in texts.items()])
 
 
 def _draw_steps(steps: Sequence[tuple[str, str]]) -> list[Line]:

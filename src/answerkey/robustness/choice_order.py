@@ -253,9 +253,7 @@ class PrideMetric(_OrderMetric):
                 continue
             left_out[ESTIMATES] += 1
             rows = zip(row["probabilities"], row["choices"], row["option_order"], strict=True)
-            turned = [
-                found for found, names, order in rows if found is not None and _is_rotation(order, names)
-            ]
+            turned = [one for one, names, order in rows if one is not None and _is_rotation(order, names)]
             # A sample of which a probability is not known estimates nothing.
             is_known = all(share for found in turned for share in found)
             if choices is None or not is_known or len(turned) < len(choices) or any(row["reason"]):
@@ -274,12 +272,10 @@ class PrideMetric(_OrderMetric):
     def finish(self, part: Part) -> list[MetricValue]:
         """Return accuracy and RStd, before and after, and the paired difference of the accuracies."""
         known = dict(sorted(part.get("priors", {}).items()))
-        priors = {
-            name: {
-                label: float(Fraction(total, one["n"] << UNIT_BITS)) for label, total in one["sums"].items()
-            }
-            for name, one in known.items()
-        }
+        priors = {}
+        for name, one in known.items():
+            units = one["n"] << UNIT_BITS
+            priors[name] = {label: float(Fraction(total, units)) for label, total in one["sums"].items()}
         left_out: Counter[str] = Counter(part.get("left_out", {}))
         pairs: Counter[BeforeAfter] = Counter()
         by_label: dict[str, Counter[BeforeAfter]] = {}
@@ -302,9 +298,9 @@ class PrideMetric(_OrderMetric):
         details = {"share": self.share, "seed": self.seed, "priors": told}
         details["samples_without_prior"] = part.get("skipped", 0)
         before, after = (Counter[float](), Counter[float]())
-        for pair, count in pairs.items():
-            before[pair[0]] += count
-            after[pair[1]] += count
+        for (was, now), count in pairs.items():
+            before[was] += count
+            after[now] += count
         accuracy = self.state_mean(NAMES[0], after, whole["left_out"])
         difference = self.state(NAMES[2], None, whole, note=NOTHING_COUNTED)
         if pairs:
@@ -328,11 +324,10 @@ class PrideMetric(_OrderMetric):
         """Return RStd of the recalls by label, before or after."""
         if not by_label:
             return self.state(name, None, whole, note=NOTHING_COUNTED)
-        recalls = [
-            sum((Fraction(pair[place]) * count for pair, count in counts.items()), Fraction())
-            / sum(counts.values())
-            for counts in by_label.values()
-        ]
+        recalls = []
+        for counts in by_label.values():
+            rights = (Fraction(pair[place]) * count for pair, count in counts.items())
+            recalls.append(sum(rights, Fraction()) / sum(counts.values()))
         return self.state_rstd(name, recalls, whole, margin=Margin(interval_note="no formula fits it"))
 
 
@@ -406,9 +401,8 @@ def draw_choice_order(task: TaskRun, width: int, digits: int | None = None) -> l
             shares = ", ".join(f"{label} {format_percent(share)}" for label, share in one["prior"].items())
             note = f"prior of {format_count(one['samples'], 'sample')}: {shares}"
             lines += draw_text(note, width, "dim")
-        lines += (
-            [] if details["priors"] else draw_text("no sample could be used to estimate it", width, "dim")
-        )
+        if not details["priors"]:
+            lines += draw_text("no sample could be used to estimate it", width, "dim")
         drawn = f"a share of {details['share']}, seed {details['seed']}"
         lines += draw_text(f"samples drawn to estimate it ({drawn}) do not count here", width, "dim")
     return lines

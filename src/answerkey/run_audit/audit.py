@@ -42,14 +42,7 @@ from answerkey.scorers import StringEqualsMcqa, choose_audited, find_audited_row
 from answerkey.scorers.mcqa import OWN, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.text import Drawn
-from answerkey.types import (
-    RULE_NAMES,
-    Completions,
-    CompletionStatus,
-    Notice,
-    Samples,
-    Scores,
-)
+from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Notice, Samples, Scores
 
 #: How many completions are read together.
 BLOCK = 8_192
@@ -117,19 +110,18 @@ def _reopen(run: Run, task_run: TaskRun, notices: list[Notice]) -> Reopened:
         return reopen(run, task_run.key)
     except RunError as error:
         task = task_from_source(task_run.source["task"])
-        kept, scorer = task_run.stored_completions, _find_reading_step(task).scorer
+        kept, scorer = task_run.stored_completions, find_reading_step(task).scorer
         needs_samples = isinstance(scorer, StringEqualsMcqa) and scorer.options is not None
         if error.code != "E505" or not len(kept) or needs_samples:
             raise
-    notices.append(
-        Notice(f"the dataset of `{task_run.key}` is gone: other harnesses' rules do not see the options")
-    )
+    gone = f"the dataset of `{task_run.key}` is gone"
+    notices.append(Notice(f"{gone}: other harnesses' rules do not see the options"))
     ids = kept.read(0, len(kept), ["sample_id"])["sample_id"].gather_every(task.num_trials)
     dataset = Dataset.of(Samples(pl.DataFrame([ids]), ids), name="samples")
     return Reopened(task, task_run, dataset, KeptCompletions(kept, task.num_trials))
 
 
-def _find_reading_step(task: Task) -> ScoringStep:
+def find_reading_step(task: Task) -> ScoringStep:
     """Return the main scorer if it reads choices, else the first that does, else the main one."""
     reading = [step for step in task.scoring if isinstance(step.scorer, StringEqualsMcqa)]
     return task.main_step if task.main_step in reading or not reading else reading[0]
@@ -141,7 +133,7 @@ def _audit_task(
     task_run, dataset, size = reopened.task_run, reopened.dataset, reopened.task.num_trials
     if quality is not None:
         require_column(quality[0], dataset.columns, task_run)
-    step = _find_reading_step(reopened.task)
+    step = find_reading_step(reopened.task)
     scorer = step.scorer if isinstance(step.scorer, StringEqualsMcqa) else None
     samples, audited = len(dataset), None
     if most is not None and len(reopened) > most:
@@ -182,11 +174,10 @@ def _audit_task(
         column, values = quality
         labels: Mapping[str, int] = part.get("labels", {})
         few = part.get("clean", {"n": 0, "owners": 0, "readers": {}})
-        metrics = remeasure(
-            task_run,
-            columns=[column],
-            keep=lambda samples: read_label_quality(samples, column).is_in(sorted(values)).arg_true(),
-        )
+
+        def keep(samples: Samples) -> pl.Series:
+            return read_label_quality(samples, column).is_in(sorted(values)).arg_true()
+
         clean = CleanRows(
             column=column,
             values=tuple(sorted(values.intersection(labels))),
@@ -194,7 +185,7 @@ def _audit_task(
             n=few["n"],
             readers=_list_readers(few, rule or ""),
             every=task_run.metrics,
-            metrics=metrics,
+            metrics=remeasure(task_run, columns=[column], keep=keep),
         )
     found = TaskAudit(
         key=task_run.key,
@@ -276,9 +267,12 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     whole = (samples.repeat(size), completions, Scores(stored[key].struct.unnest(), source.encoded))
     if source.audited is not None:
         chosen = find_audited_rows(source.audited, range(offset, offset + len(samples)), size)
-        whole = _take(pl.Series(chosen, dtype=pl.UInt32), *whole)
-    is_whole = whole[2].are_all_counted
-    asked, said, verdicts = whole if is_whole else _take(whole[2].counted().arg_true(), *whole)
+        rows = pl.Series(chosen, dtype=pl.UInt32)
+        whole = (whole[0].take(rows), whole[1].take(rows), whole[2].take(rows))
+    asked, said, verdicts = whole
+    if not verdicts.are_all_counted:
+        rows = verdicts.counted().arg_true()
+        asked, said, verdicts = asked.take(rows), said.take(rows), verdicts.take(rows)
     invalid_reasons = find_invalid_reasons(verdicts, said.frame["status"])
     part = {
         "samples": len(samples),
@@ -294,10 +288,7 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
         return part
     others = [name for name in (*RULE_NAMES, *EXTRACTORS) if name != scorer.rule_name]
     read = reread(list_passages(scorer, asked, said, verdicts), others)
-    own, truths = (
-        pl.Series([None] * len(verdicts), dtype=pl.String) if found is None else found.cast(pl.String)
-        for found in (verdicts.column("predicted_choice"), verdicts.column("ground_truth_choice"))
-    )
+    own, truths = verdicts.text("predicted_choice"), verdicts.text("ground_truth_choice")
     table = pl.DataFrame([asked.ids.alias("id"), truths.alias("truth"), own.alias(OWN), *read.values()])
     rules = {name: OWN if name == scorer.rule_name else name for name in RULE_NAMES}
     first, stated = pl.col(rules[FIRST]), pl.col(rules[STATED])
@@ -328,13 +319,6 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
             "readers": {name: _compare_readings(clean, name) for name in (OWN, *read)},
         },
     }
-
-
-def _take(
-    places: pl.Series, samples: Samples, completions: Completions, scores: Scores
-) -> tuple[Samples, Completions, Scores]:
-    kept = Scores(scores.frame[places], scores.encoded)
-    return samples.take(places), completions.take(places), kept
 
 
 def _compare_readings(table: pl.DataFrame, name: str) -> Part:

@@ -25,9 +25,11 @@ from answerkey.text import (
     draw_letter_table,
     draw_text,
     format_count,
+    format_figure,
     format_interval,
     format_percent,
     format_value,
+    join_blocks,
     lay_out,
     line,
     list_counts,
@@ -161,9 +163,7 @@ def describe_counted(task: TaskRun) -> TaskAudit | None:
     n, samples, rule = totals["n"], totals["samples"], str(next(iter(totals["own_rule"])))
     counts = {name: totals["rules"][name] for name in (OWN, *RULE_NAMES) if name in totals["rules"]}
     readers = [
-        ReaderCounts(rule, "own", n, **one, samples=samples)
-        if name == OWN
-        else ReaderCounts(name, "rule", n, **one, samples=samples)
+        ReaderCounts(*((rule, "own") if name == OWN else (name, "rule")), n, **one, samples=samples)
         for name, one in counts.items()
     ]
     total = describe_whole(task, rule).n
@@ -180,7 +180,7 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
     if audit is None:
         return []
     found = [
-        (one["name"] if one["kind"] == "own" else one["label"], _say_value(one, digits))
+        (one["name" if one["kind"] == "own" else "label"], _say_share(one["value"], digits))
         for one in list_readings(task, audit)
         if one["kind"] == "own" or one["name"] in {FIRST, STATED}
     ]
@@ -201,7 +201,7 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
     rows: list[Sequence[Cell]] = [
         (
             Span(one["label"], "strong" if one["kind"] == "own" else "plain"),
-            _say_value(one, digits),
+            _say_share(one["value"], digits),
             "" if one["invalid_share"] is None else format_percent(one["invalid_share"], digits),
             str(one["read"]),
         )
@@ -229,8 +229,8 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
     return lines
 
 
-def _say_value(one: Mapping[str, Any], digits: int | None) -> str:
-    return "no value" if one["value"] is None else format_percent(one["value"], digits)
+def _say_share(share: float | None, digits: int | None) -> str:
+    return format_figure(share, as_share=True, digits=digits)
 
 
 def _format_kappa(kappa: float, digits: int | None) -> str:
@@ -288,18 +288,15 @@ def draw_imported_verdicts(
     n, right, wrong = found["compared"], found["both_right"], found["both_wrong"]
     only_theirs, only_ours = (found[side]["count"] for side in SIDES)
     if n:
-        cells = [
-            ("imported right", str(right), str(only_theirs)),
-            ("imported wrong", str(only_ours), str(wrong)),
-        ]
+        counts = {"imported right": (right, only_theirs), "imported wrong": (only_ours, wrong)}
+        cells = [(name, *map(str, both)) for name, both in counts.items()]
         lines += lay_out(Table(("", "ours right", "ours wrong"), cells, "<>>"), width)
     if n and with_shares:
         shares = [format_percent(count / n, digits) for count in (right + wrong, right + only_theirs)]
         ours = format_percent((right + only_ours) / n, digits)
         alike = f"the same in {shares[0]} of {format_count(n, 'completion')}"
-        lines += draw_text(
-            f"{alike}; right by the imported verdicts {shares[1]}, by ours {ours}", width, "dim"
-        )
+        text = f"{alike}; right by the imported verdicts {shares[1]}, by ours {ours}"
+        lines += draw_text(text, width, "dim")
     if left := [f"{UNCOMPARED[name]} {count}" for name, count in found["not_compared"].items()]:
         lines += draw_text(f"not compared: {', '.join(left)}", width, "dim")
     for side, title in SIDES.items():
@@ -355,7 +352,7 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
     described |= {} if task.drawn_from is None else {"drawn_from": task.drawn_from}
     if task.own is None:
         return described
-    clean = task.clean
+    clean = task.clean and _describe_clean(task.clean)
     return described | {
         "accuracy": task.own.accuracy,
         "chance": task.chance,
@@ -368,16 +365,15 @@ def _describe_task(task: TaskAudit) -> dict[str, Any]:
         "flips": {"count": task.flips, "examples": list(task.flipped)},
         "invalid": [asdict(one) for one in task.reasons],
         "letters": {letter: dict(row) for letter, row in task.letters.items()},
-        "clean": None
-        if clean is None
-        else {
-            "column": clean.column,
-            "values": list(clean.values),
-            "labels": dict(clean.labels),
-            "n": clean.n,
-            "readers": [_describe_reader(one) for one in clean.readers],
-            "metrics": [describe_metric(value) for value in clean.metrics.values()],
-        },
+        "clean": clean,
+    }
+
+
+def _describe_clean(clean: CleanRows) -> dict[str, Any]:
+    return {
+        **{name: getattr(clean, name) for name in ("column", "values", "labels", "n")},
+        "readers": [_describe_reader(one) for one in clean.readers],
+        "metrics": [describe_metric(value) for value in clean.metrics.values()],
     }
 
 
@@ -388,11 +384,7 @@ def _describe_reader(one: ReaderCounts) -> dict[str, Any]:
 
 def draw_audit(audit: Audit, width: int, digits: int | None = None) -> list[Line]:
     """Return the whole audit."""
-    lines: list[Line] = []
-    for task in audit.tasks:
-        lines += [BLANK] if lines else []
-        lines += _draw_task(task, width, digits)
-    return lines
+    return join_blocks(_draw_task(task, width, digits) for task in audit.tasks)
 
 
 def _draw_task(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
@@ -448,7 +440,7 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]
         rows[one.kind == "lens"].append(
             (
                 Span(make_visible(describe_reading(one, task)["label"]), "strong" if is_own else "plain"),
-                _say_accuracy(one, digits),
+                _say_share(one.accuracy, digits),
                 format_interval(one.interval, digits=digits),
                 str(one.read),
                 *(("", "", "") if is_own else (str(one.changes), f"+{one.gains}", f"-{one.losses}")),
@@ -466,10 +458,6 @@ def _draw_readers(task: TaskAudit, width: int, digits: int | None) -> list[Line]
         count = format_count(task.flips, "completion")
         text = f"{count} not read alike by all rules: {', '.join(task.flipped)}{more}"
     return lines + draw_text(text, width, "dim")
-
-
-def _say_accuracy(one: ReaderCounts, digits: int | None) -> str:
-    return "no value" if one.accuracy is None else format_percent(one.accuracy, digits)
 
 
 def _draw_reasons(task: TaskAudit, width: int, digits: int | None) -> list[Line]:
@@ -505,6 +493,6 @@ def _draw_clean(task: TaskAudit, clean: CleanRows, width: int, digits: int | Non
     ]
     for one, other in zip(task.readers, clean.readers, strict=False):
         if one.kind != "lens":
-            cells = (_say_accuracy(one, digits), _say_accuracy(other, digits), str(other.n))
-            rows.append((f"accuracy by {make_visible(one.name)}", *cells))
+            both = [_say_share(each.accuracy, digits) for each in (one, other)]
+            rows.append((f"accuracy by {make_visible(one.name)}", *both, str(other.n)))
     return lines + lay_out(Table(("", "all", "clean", "n (clean)"), rows, "<>>>", flexible=0), width)

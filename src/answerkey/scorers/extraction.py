@@ -217,9 +217,7 @@ def _escape(characters: str) -> str:
 _BEYOND_ASCII = rf"[^\x00-\x7f{_escape(LINE_BREAKS)}]"
 
 
-def _read_first_code_points(
-    texts: pl.Series, choices: Sequence[str], _options: object = None
-) -> pl.DataFrame:
+def _read_first_code_points(texts: pl.Series, choices: Sequence[str], _: object = None) -> pl.DataFrame:
     reader = PrefixReader(partial(read_first_code_point, choices=choices))
     return reader.look_up(reader.read_whole(texts.str.head(1)))
 
@@ -319,15 +317,11 @@ def _read_patterns(
 
 
 def _match_all(texts: pl.Series, choices: tuple[str, ...], pattern: str) -> Iterable[Reading]:
-    whole, group, place = (
-        texts.str.extract(pattern, 0),
-        texts.str.extract(pattern, 1),
-        texts.str.find(pattern),
-    )
+    whole, group = (texts.str.extract(pattern, number) for number in (0, 1))
     # In any case, when no two choices differ only by case.
     folded = {choice.lower(): choice for choice in choices}
     folded = folded if len(folded) == len(choices) else {}
-    for said, match, name, offset in zip(texts, whole, group, place, strict=True):
+    for said, match, name, offset in zip(texts, whole, group, texts.str.find(pattern), strict=True):
         if not said.strip(WHITE_SPACE):
             yield Reading(reason="EMPTY")
         elif match is None or name is None or offset is None:

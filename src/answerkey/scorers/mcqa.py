@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import lru_cache, partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
@@ -285,15 +285,10 @@ class StringEqualsMcqa(Scorer):
             trimmed = rows.choose(lambda pair, name=name: name in pair.trimmed, pl.Boolean())  # type: ignore[misc]  # a default binds the loop variable
             if columns and trimmed.any():
                 noun = "choices" if name == "choices" else "ground truths"
-                word = "column" if len(columns) == 1 else "columns"
-                notice = Notice(
-                    f"white space around {noun} in {word} {listing(columns)} is ignored",
-                    where=samples.place(
-                        int(trimmed.arg_true()[0]), columns[0] if len(columns) == 1 else None
-                    ),
-                    hint="clean the cells to be rid of this warning",
-                )
-                notices.append(notice)
+                word, only = ("column", columns[0]) if len(columns) == 1 else ("columns", None)
+                message = f"white space around {noun} in {word} {listing(columns)} is ignored"
+                where = samples.place(int(trimmed.arg_true()[0]), only)
+                notices.append(Notice(message, where, "clean the cells to be rid of this warning"))
         return report_faults(rows.faults(), templates, samples), notices
 
     def sample_facts(self, samples: Samples) -> Known:
@@ -519,10 +514,9 @@ def _read_character(cell: object, reason: FaultReason, noun: str) -> tuple[str, 
         raise RowFault(reason, f"{noun} is null", "every row needs one; fill the cell or filter the row out")
     if isinstance(cell, bool) or not isinstance(cell, str | int):
         kinds: dict[type, str] = {bool: "true/false", float: "a number with decimals"}
-        nested = (
-            "a nested value" if isinstance(cell, list | tuple | dict | set) else f"a {type(cell).__name__}"
-        )
-        message = f"{noun} {shorten(cell)} is {kinds.get(type(cell), nested)}, not text or an integer"
+        is_nested = isinstance(cell, list | tuple | dict | set)
+        other = "a nested value" if is_nested else f"a {type(cell).__name__}"
+        message = f"{noun} {shorten(cell)} is {kinds.get(type(cell), other)}, not text or an integer"
         raise RowFault(reason, message, f"write the {noun} as text, for example 'A' or '1'")
     text = str(cell)
     name = strip_white_space(text)
@@ -607,8 +601,7 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
     """
     key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
     if key in samples.memo:
-        known: ResolvedRows = samples.memo[key]
-        return known
+        return cast("ResolvedRows", samples.memo[key])
     written = samples if samples.orders is None else samples.as_written()
     options: dict[int, RowFault] = {}
     template = templates.get("options")
@@ -817,12 +810,9 @@ def count_readings(
     chosen = pl.Series(rows, dtype=pl.UInt32)
     chosen = chosen if scores.are_all_counted else chosen.filter(scores.counted().gather(chosen))
     asked, said = samples.take(chosen), completions.take(chosen)
-    verdicts = Scores(scores.frame[chosen], scores.encoded)
+    verdicts = scores.take(chosen)
     passages = list_passages(scorer, asked, said, verdicts, only_told=True)
-    own, truths = (
-        pl.Series([None] * len(chosen), dtype=pl.String) if found is None else found
-        for found in (verdicts.column("predicted_choice"), verdicts.column("ground_truth_choice"))
-    )
+    own, truths = verdicts.text("predicted_choice"), verdicts.text("ground_truth_choice")
     others = [name for name in RULE_NAMES if name != scorer.rule_name]
     owners = asked.ids if asked.orders is None else asked.orders["base_sample_id"]
     counts = {

@@ -143,9 +143,8 @@ class ModelJudge(Scorer):
         for name, template in templates.items():
             if reads_completion(getattr(self, name)):
                 one = _try_prompt(template, samples.row(0), Completion(""))
-                is_missing = (
-                    one is not None and one.is_undefined and one.column not in {None, *samples.columns}
-                )
+                known = {None, *samples.columns}
+                is_missing = one is not None and one.is_undefined and one.column not in known
                 values: list[object] = [one] if is_missing else []
             else:
                 values = Template.compile(template.source).values(samples)
@@ -167,8 +166,7 @@ class ModelJudge(Scorer):
 
     def bind(self, model: Model, *, key: str) -> Self:
         """Return the scorer with its model; `key` is the scorer's own, under which its calls are kept."""
-        needs: frozenset[str] = getattr(model, "needs", frozenset())
-        if needs:
+        if getattr(model, "needs", None):
             message = f"model `{model.name}` answers multiple-choice questions and cannot judge"
             raise SpecError("E301", message, hint="name a live model without `answer_format` in `model_key`")
         return replace(self, _model=model, _key=key)
@@ -468,13 +466,12 @@ def build_context(sample: Sample, completion: Completion) -> dict[str, object]:
     said, whole = ModelOutput(text), solver_output["output"]
     for name in ModelOutput.__slots__:
         setattr(said, name, whole.get(name) if isinstance(whole, Mapping) else None)
-    same = {name: solver_output[name] for name in ("messages", "trace", "model_outputs")}
     return {
         "sample": sample,
         "solver_output": solver_output,
         "model_output": said,
         "input_prompt": text,
-        **same,
+        **{name: solver_output[name] for name in ("messages", "trace", "model_outputs")},
     }
 
 
@@ -530,11 +527,10 @@ def read_verdict(text: str, scale: Scale) -> Verdict:
         whole = text[text.find("{") : text.rfind("}") + 1]
         pieces = [*(match.group(1) for match in _FENCE.finditer(text)), whole]
         objects = [pairs for piece in dict.fromkeys(pieces) if (pairs := _read_literal(piece.strip()))]
+    if not objects and _to_number(text) is None:
+        raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
     if not objects:
-        number = _to_number(text)
-        if number is None:
-            raise UnreadableVerdict(f"the reply has no JSON object with a `score`: {shorten(text)}")
-        return _read_score(number, scale), None, None
+        return _read_score(text, scale), None, None
     found: list[Verdict] = []
     for pairs in objects:
         scores = {_read_score(value, scale) for value in pairs.list_scores()}

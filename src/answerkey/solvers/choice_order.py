@@ -49,9 +49,8 @@ class Pride:
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
-            raise SpecError(
-                "E108", f"`share` is {self.share!r}", hint="it lies between 0 and 1, such as 0.05"
-            )
+            hint = "it lies between 0 and 1, such as 0.05"
+            raise SpecError("E108", f"`share` is {self.share!r}", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,8 @@ class ChoiceOrder:
         for source in self.options if isinstance(self.options, list) else [self.options]:
             template = Template.compile(source)
             if template.kind != "column" or template.path is None:
-                message = (
-                    f"`options` is {source!r}: it must simply read a column, where the options are put back"
-                )
+                need = "it must simply read a column, where the options are put back"
+                message = f"`options` is {source!r}: {need}"
                 hint = 'write "{{ sample.COLUMN }}", or a list of these, one for each option'
                 raise SpecError("E108", message, hint=hint)
             found.append(template.path)
@@ -312,11 +310,8 @@ def _read_list(cells: list[Any], labels: Sequence[str], *, is_cell: bool = False
 
 
 def _read_objects(cells: list[Mapping[str, Any]], labels: Sequence[str]) -> Options:
-    staying = {
-        name
-        for name in cells[0]
-        if all(str(cell.get(name)).strip() == label for cell, label in zip(cells, labels, strict=True))
-    }
+    pairs = list(zip(cells, labels, strict=True))
+    staying = {name for name in cells[0] if all(str(one.get(name)).strip() == label for one, label in pairs)}
     moving = [name for name in cells[0] if name not in staying]
     named = [name for name in TEXT_FIELDS if name in moving]
     texts = [name for name in [*named, *moving] if all(isinstance(cell.get(name), str) for cell in cells)]
@@ -392,8 +387,8 @@ def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Patter
 def _spell_bound(words: Iterable[str]) -> str:
     """Return words as they must stand: not within others, except in scripts that put no spaces between."""
     folded = [one.casefold() for one in words]
-    spaced = [one for one in folded if not _UNSPACED.fullmatch(one)]
     unspaced = [one for one in folded if _UNSPACED.fullmatch(one)]
+    spaced = [one for one in folded if one not in unspaced]
     bound = rf"(?<![^\W_{_SCRIPTS}])(?:{_spell(spaced)})(?![^\W_{_SCRIPTS}])"
     return f"{bound}|{_spell(unspaced)}" if unspaced else bound
 

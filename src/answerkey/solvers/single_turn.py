@@ -82,10 +82,9 @@ class InputMessage:
         """Return the content of each row with the values of its templates, or the first error among these."""
         if isinstance(self.content, str):
             return columns[0]
-        starts: list[dict[str, object]] = [
-            {"type": "image", "column": min(one.columns or (), default=None)}
-            if is_image
-            else {"type": "text"}
+        text: dict[str, object] = {"type": "text"}
+        starts = [
+            {"type": "image", "column": min(one.columns or (), default=None)} if is_image else text
             for is_image, one in own
         ]
         return [
@@ -236,12 +235,9 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> lis
     by = setting.by
     for table in (samples, examples):
         if by is not None and by not in table.columns:
-            raise DataError(
-                "E206",
-                f"`examples.by` names `{by}`, which is not a column of both datasets",
-                where=None,
-                hint=suggest(by, table.columns) or f"columns: {listing(table.columns)}",
-            )
+            message = f"`examples.by` names `{by}`, which is not a column of both datasets"
+            hint = suggest(by, table.columns) or f"columns: {listing(table.columns)}"
+            raise DataError("E206", message, where=None, hint=hint)
     sample_ids, ids = samples.ids.to_list(), examples.ids.to_list()
     values = [_key(value) for value in examples.values(by)] if by else [""] * len(ids)
     groups: dict[str, list[int]] = {}
@@ -272,12 +268,10 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> lis
             found.append([show(place) for place in chosen])
             continue
         group = f" with `{by}` = {value!r}" if by else ""
-        problem = ExamplesError(
-            f"{setting.num_examples} examples are wanted, and dataset `{setting.dataset}` has"
-            f" {len(chosen)}{group} that are not the sample itself",
-            hint="lower `num_examples`" + (", or leave `by` out" if by else ""),
-        )
-        found.append(problem)
+        wanting = f"{setting.num_examples} examples are wanted, and dataset `{setting.dataset}` has"
+        message = f"{wanting} {len(chosen)}{group} that are not the sample itself"
+        hint = "lower `num_examples`" + (", or leave `by` out" if by else "")
+        found.append(ExamplesError(message, hint=hint))
     return found
 
 
@@ -338,9 +332,8 @@ class SingleTurnSolver:
         if self.examples is None:
             return _resolve_all(self.input_builder.build_all(templates, samples), samples, None)
         if examples is None:
-            raise InternalError(
-                "E901", f"the examples of dataset `{self.examples.dataset}` were not handed in"
-            )
+            message = f"the examples of dataset `{self.examples.dataset}` were not handed in"
+            raise InternalError("E901", message)
         # All columns where one is read that does not exist: the error about it lists those there are.
         every = frozenset(samples.columns)
         read = frozenset[str]().union(*(every if one.columns is None else one.columns for one in templates))
@@ -379,9 +372,8 @@ class SingleTurnSolver:
     ) -> Completions:
         """Return the model's completions for each sample, in order; a wrong row raises before any call."""
         if model is None:
-            raise SpecError(
-                "E108", f"`{self.type}` calls a model, and none is named", hint="add `--model NAME`"
-            )
+            message = f"`{self.type}` calls a model, and none is named"
+            raise SpecError("E108", message, hint="add `--model NAME`")
         built = self.build_prompts(samples, examples)
         raise_row_errors(samples, built)
         return call_model(model, samples, cast("list[Prompt]", built), known, trials=trials)
@@ -533,10 +525,8 @@ def _read_texts(value: object) -> list[str] | RowError:
         return value
     texts = value if isinstance(value, list | tuple) else None
     if not texts or not all(isinstance(one, str) and one for one in texts):
-        return PromptError(
-            f"`continuations` yields {value!r:.80}, not a list of texts",
-            hint="for letters write \"{{ [' A', ' B', ' C', ' D'] }}\"",
-        )
+        hint = "for letters write \"{{ [' A', ' B', ' C', ' D'] }}\""
+        return PromptError(f"`continuations` yields {value!r:.80}, not a list of texts", hint=hint)
     return list(texts)
 
 
@@ -547,9 +537,6 @@ def require_echo(model: Model | None) -> None:
     if isinstance(model, LiveModel) and model.connection.generation.echo:
         return
     named = "no model" if model is None else f"model `{model.name}`"
-    raise SpecError(
-        "E301",
-        f"`{ChoiceRankingSolver.type}` needs an endpoint that echoes log-probabilities, and {named} is not"
-        " told to echo them",
-        hint="use the completions API with `echo`: `--model 'http://HOST/v1?api=completions&echo=true#NAME'`",
-    )
+    needs = f"`{ChoiceRankingSolver.type}` needs an endpoint that echoes log-probabilities"
+    hint = "use the completions API with `echo`: `--model 'http://HOST/v1?api=completions&echo=true#NAME'`"
+    raise SpecError("E301", f"{needs}, and {named} is not told to echo them", hint=hint)

@@ -157,11 +157,10 @@ def call_model(
     Options and truth are for the built-in models, choices for those whose replies are constrained, too.
     """
     require_known(model, samples, known)
-    size = len(samples)
-    choices = known.choices if known else [None] * size
-    truths = known.truths if known else [None] * size
+    nothing = [None] * len(samples)
+    choices, truths = (known.choices, known.truths) if known else (nothing, nothing)
     options = read_options(samples, known)
-    texts = samples.values(QUESTION_COLUMN) if QUESTION_COLUMN in samples.columns else [None] * size
+    texts = samples.values(QUESTION_COLUMN) if QUESTION_COLUMN in samples.columns else nothing
     asked: list[Question] = []
     for row, (sample_id, prompt, text) in enumerate(zip(samples.ids.to_list(), prompts, texts, strict=True)):
         if not isinstance(text, str):  # the last message of the user
@@ -180,16 +179,11 @@ def require_known(model: Model, samples: Samples, known: Known | None) -> None:
     missing = missing_parts(model, known)
     if missing:
         words = " and ".join(f"`{name}`" for name in sorted(missing))
-        other = (
-            "use `builtin/constant?choice=A`"
-            if model.name.startswith("builtin/")
-            else "leave `answer_format` out"
-        )
-        raise SpecError(
-            "E301",
-            f"model `{model.name}` answers from the {words} of a scorer, and no scorer of the task has them",
-            hint=f"add a scorer `string_equals_mcqa`, or {other}",
-        )
+        is_own = model.name.startswith("builtin/")
+        other = "use `builtin/constant?choice=A`" if is_own else "leave `answer_format` out"
+        message = f"model `{model.name}` answers from the {words} of a scorer"
+        hint = f"add a scorer `string_equals_mcqa`, or {other}"
+        raise SpecError("E301", f"{message}, and no scorer of the task has them", hint=hint)
     needs: frozenset[str] = getattr(model, "needs", frozenset())
     if OPTIONS_COLUMN in needs and len(samples) and not any(read_options(samples, known)):
         message = f"model `{model.name}` reads the option texts, and there are none"
@@ -287,11 +281,9 @@ class PassThroughSolver:
     ) -> Completions:
         """Return what the column says, in order; there is one trial of it."""
         if len(trials) > 1:
-            raise SpecError(
-                "E119",
-                f"`{self.type}` reads one completion for each sample, not {len(trials)} trials",
-                hint="leave `trials` out, or ask a model with a `single_turn_solver`",
-            )
+            message = f"`{self.type}` reads one completion for each sample, not {len(trials)} trials"
+            hint = "leave `trials` out, or ask a model with a `single_turn_solver`"
+            raise SpecError("E119", message, hint=hint)
         column, path = find_column(samples, self.trace_column)
         completions = [read_cell(_reach(cell, path)) for cell in samples.values(column)]
         return Completions.build(samples.ids, completions, source="recorded")
@@ -313,12 +305,10 @@ def find_column(samples: Samples, name: str) -> tuple[str, str]:
     for column, rest in _splits(name):
         if column in samples.columns:
             return column, rest
-    raise DataError(
-        "E206",
-        f"`trace_column` names `{name}`, which is not a column",
-        where=samples.place(0, name) if len(samples) else None,
-        hint=suggest(name, samples.columns) or f"columns: {listing(samples.columns)}",
-    )
+    where = samples.place(0, name) if len(samples) else None
+    hint = suggest(name, samples.columns) or f"columns: {listing(samples.columns)}"
+    message = f"`trace_column` names `{name}`, which is not a column"
+    raise DataError("E206", message, where=where, hint=hint)
 
 
 def _splits(name: str) -> Iterator[tuple[str, str]]:

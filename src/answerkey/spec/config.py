@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, PrivateAttr
 
@@ -20,10 +19,7 @@ from answerkey.templates import ConfigValue, embed_config, find_config_names
 
 ElementType = Literal["string", "integer", "float", "boolean"]
 _MUST_BE = {"string": "text", "integer": "a whole number", "float": "a number", "boolean": "true or false"}
-_TRUTHS = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
+_TRUTHS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 class UnsuitableError(ValueError):
@@ -85,6 +81,7 @@ class Parameter(Fields):
     default_value: Any = None
     nullable: bool = False
     _default_place: Place | None = PrivateAttr(default=None)
+    element: ClassVar[ElementType] = "string"
 
     @property
     def has_default(self) -> bool:
@@ -100,9 +97,15 @@ class Parameter(Fields):
             raise UnsuitableError("may not be null", "give a value, or declare `nullable: true`")
         return None if value is None else self.check(value)
 
-    @abstractmethod
     def check(self, value: object) -> object:
         """Return a value that is not null as this type has it, or raise UnsuitableError."""
+        found = read_element(value, self.element)
+        low, high = getattr(self, "min", None), getattr(self, "max", None)
+        if low is not None and found < low:
+            raise UnsuitableError(f"is {found!r}, below `min` {low!r}")
+        if high is not None and found > high:
+            raise UnsuitableError(f"is {found!r}, above `max` {high!r}")
+        return found
 
     def parse(self, text: str) -> object:
         """Return a text of the command line as a value to be checked."""
@@ -112,13 +115,6 @@ class Parameter(Fields):
         """Return what `<< config.key >>` stands for when this is the value."""
         return value
 
-    def _bound(self, number: float, low: float | None, high: float | None) -> float:
-        if low is not None and number < low:
-            raise UnsuitableError(f"is {number!r}, below `min` {low!r}")
-        if high is not None and number > high:
-            raise UnsuitableError(f"is {number!r}, above `max` {high!r}")
-        return number
-
 
 class FloatParameter(Parameter):
     """A number within optional bounds."""
@@ -126,10 +122,7 @@ class FloatParameter(Parameter):
     type: Literal["float"]
     min: Number | None = None
     max: Number | None = None
-
-    def check(self, value: object) -> object:
-        """Return the number."""
-        return self._bound(read_element(value, "float"), self.min, self.max)
+    element = "float"
 
 
 class IntParameter(Parameter):
@@ -138,20 +131,14 @@ class IntParameter(Parameter):
     type: Literal["int"]
     min: Whole | None = None
     max: Whole | None = None
-
-    def check(self, value: object) -> object:
-        """Return the whole number."""
-        return self._bound(read_element(value, "integer"), self.min, self.max)
+    element = "integer"
 
 
 class BooleanParameter(Parameter):
     """True or false."""
 
     type: Literal["boolean"]
-
-    def check(self, value: object) -> object:
-        """Return the truth value."""
-        return read_element(value, "boolean")
+    element = "boolean"
 
 
 class StringParameter(Parameter):
@@ -160,10 +147,6 @@ class StringParameter(Parameter):
     type: Literal["string"]
     string_kind: Literal["freeform", "python", "jinja"] = "freeform"
     examples: list[Text] | None = None
-
-    def check(self, value: object) -> object:
-        """Return the text."""
-        return read_element(value, "string")
 
 
 class CategoricalParameter(Parameter):

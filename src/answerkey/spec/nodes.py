@@ -345,13 +345,12 @@ def read_text(path: FilePath, shown: str, *, place: Place | None = None, most: i
         with path.open("rb") as stream:
             raw = stream.read(most + 1)
     except FileNotFoundError:
-        hint = f"there is no folder `{path.parent}`"
+        hint: str | None = f"there is no folder `{path.parent}`"
         if path.parent.is_dir():
             there = [one.name for one in path.parent.iterdir() if one.suffix == path.suffix and path.suffix]
-            hint = suggest(path.name, there) or (
-                f"files there: {listing(sorted(there), limit=10)}" if there else ""
-            )
-        raise SpecError("E101", f"file `{shown}` does not exist", where=where, hint=hint or None) from None
+            listed = f"files there: {listing(sorted(there), limit=10)}" if there else None
+            hint = suggest(path.name, there) or listed
+        raise SpecError("E101", f"file `{shown}` does not exist", where=where, hint=hint) from None
     except OSError as error:
         raise SpecError("E101", f"file `{shown}` cannot be read: {error.strerror}", where=where) from None
     if len(raw) > most:
@@ -512,10 +511,8 @@ class _Builder:
     """Builds one tree from parser events, counting nodes as an expansion of all aliases would."""
 
     def __init__(self, shown: str | None, problems: Problems, events: Iterator[Any]) -> None:
-        self.shown = shown
-        self.problems = problems
+        self.shown, self.problems, self.count = shown, problems, 0
         self.events = events  # ruamel.yaml has no types for them
-        self.count = 0
         self.anchors: dict[str, tuple[Node, int] | None] = {}
 
     def build(self) -> Node:

@@ -13,7 +13,6 @@ from typing import Any
 from answerkey.datasets.content import COMPRESSIONS, read_content
 from answerkey.datasets.dataset import Selection
 from answerkey.datasets.formats import FORMATS
-from answerkey.datasets.storage import is_stored, require_address
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, is_url, listing, raise_all, suggest
 from answerkey.models.config import (
     Adapter,
@@ -53,7 +52,7 @@ from answerkey.spec.ready_made import (
     open_raw_files,
 )
 from answerkey.spec.shapes import SpecificationFields, carry_over
-from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote
+from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote, resolve_stated
 from answerkey.spec.task import Task, build_task, override_trials
 from answerkey.spec.validation import Fields, Key, assign_keys, extend_fields, fields_of, validate_node
 
@@ -549,10 +548,9 @@ def load_judges(
     keys = [one for one in choices.values() if "/" not in one.reference]
     if run_file is None:
         hint = "name it as `provider/model` or by its URL (`http://HOST/v1#NAME`), or use a run file"
-        messages = (
-            (f"model `{one.reference}` is not defined: a task by itself has no models", one) for one in keys
-        )
-        raise_all([SpecError("E113", text, where=one.place, hint=hint) for text, one in messages])
+        message = "model `{}` is not defined: a task by itself has no models"
+        found = ((message.format(one.reference), one.place) for one in keys)
+        raise_all([SpecError("E113", text, where=place, hint=hint) for text, place in found])
     if not choices:
         return {}
     problems, file = Problems(), run_file or task.file
@@ -668,16 +666,10 @@ def _plan_alone(planned: PlannedTask, known: Definitions) -> Plan | None:
     specifications = [one for one in _specify([planned], known) if one is not None]
     if not specifications:
         return None
-    task = specifications[0].task
-    return Plan(
-        key=task.key,
-        specifications=tuple(specifications),
-        project=known.folder,
-        file=planned.node.place.file or "",
-        display_name=task.display_name,
-        description=task.description,
-        **_plan_policies(known, task.key, specifications, Node(None, Place()), Config()),
-    )
+    task, file = specifications[0].task, planned.node.place.file or ""
+    policies = _plan_policies(known, task.key, specifications, Node(None, Place()), Config())
+    about = (task.key, tuple(specifications), known.folder, file, task.display_name, task.description)
+    return Plan(*about, **policies)
 
 
 def _plan_run(known: Definitions, node: Node) -> Plan | None:
@@ -770,11 +762,9 @@ def _read_evaluation(
         filled, models = _read_matrix(filled, known)
     fields = validate_node(shapes.EvaluationFields, filled, problems, name="`evaluation`")
     earlier = {} if fields is None else fields.model_dump(include=set(_SELECTION), exclude_none=True)
-    planned = [
-        one
-        for entry in filled.at("task_specifications").items
-        if (one := _read_specification(entry, {**earlier, **base}, for_tasks, known))
-    ]
+    entries = filled.at("task_specifications").items
+    read = [_read_specification(one, {**earlier, **base}, for_tasks, known) for one in entries]
+    planned = [one for one in read if one is not None]
     _refuse_unknown_config(for_tasks, config, planned, known)
     return planned, fields, config, models if fields and fields.matrix else ()
 
@@ -824,14 +814,10 @@ def _read_specification(
             problems.add("E113", f"task `{key}` is not defined", entry.entries["task_key"].place, hint)
         return None
     completions: Path | str | None = None
-    if fields.completions is not None:  # a path is relative to the file that states it
-        place = entry.entries["completions"].place
-        folder = Path(place.file).parent if place.file else known.folder
+    if fields.completions is not None:
         try:
-            if is_stored(fields.completions):
-                completions = require_address(fields.completions, place)
-            else:
-                completions = resolve_path(folder / fields.completions, place)
+            place = entry.entries["completions"].place
+            completions = resolve_stated(fields.completions, place, known.folder)
         except SpecError as error:
             problems.report(error)
     given |= _pick_declared(for_tasks, node)
@@ -876,11 +862,8 @@ def _add_variants(planned: PlannedTask, listed: Node, known: Definitions) -> Ite
         message = "`variants` are other prompts, and the task's solver has none"
         problems.add("E108", message, listed.place, "give the task a `single_turn_solver`")
         return
-    wanted = [
-        (BASE, BASE, definition.place),
-        *((entry.key, "variant", entry.place) for entry in listed.items),
-    ]
-    assign_keys(wanted, problems, what="variant", within="in the task")
+    others = [(entry.key, "variant", entry.place) for entry in listed.items]
+    assign_keys([(BASE, BASE, definition.place), *others], problems, what="variant", within="in the task")
     for entry in listed.items:
         fields = validate_node(variant_model(), entry, problems, name="the variant")
         builder = entry.get("input_builder")
@@ -923,12 +906,9 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
     recorded = None if needs_model and overrides.model is not None else planned.completions
     reference, model = known.given_model or fields.model_key, None
     if reference is not None:
-        choice = ModelChoice(
-            reference,
-            Place(file="--model") if overrides.model is not None else planned.entry.key_place("model_key"),
-            is_callers=overrides.model is not None,
-            generation=models.build_generation(fields),
-        )
+        is_callers = overrides.model is not None
+        place = Place(file="--model") if is_callers else planned.entry.key_place("model_key")
+        choice = ModelChoice(reference, place, is_callers, models.build_generation(fields))
         is_called = needs_model and not overrides.brings_completions and recorded is None
         model = known.find_model(choice, is_called=is_called)
     wanted, examples = getattr(task.solver, "examples", None), None

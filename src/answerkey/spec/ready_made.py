@@ -297,24 +297,17 @@ def open_raw_files(
             columns = []
         if set(form.expects) <= set(columns):
             if notice is not None:
-                where = Place(file=stated["directory_path"])
-                problems.notice(
-                    notice, where, "to read others, give a single file or a folder with them alone"
-                )
+                hint = "to read others, give a single file or a folder with them alone"
+                problems.notice(notice, Place(file=stated["directory_path"]), hint)
             source = build_source(node, problems, base=Path())
             title = ready.about.title
             return None if source is None else DatasetSpec(name_dataset(given), source, title, place=_PLACE)
         seen = seen or columns
     columns_text = f" (columns: {listing(seen)})" if seen else ""
     known = "; ".join(form.description for form in ready.forms)
-    problems.report(
-        DataError(
-            "E206",
-            f"`--dataset {given}` is no data of `{ready.name}` in a form that is known{columns_text}",
-            where=Place(file=str(given)),
-            hint=f"known are: {known}. Or give a dataset file that derives these columns",
-        )
-    )
+    message = f"`--dataset {given}` is no data of `{ready.name}` in a form that is known{columns_text}"
+    hint = f"known are: {known}. Or give a dataset file that derives these columns"
+    problems.report(DataError("E206", message, where=Place(file=str(given)), hint=hint))
     return None
 
 

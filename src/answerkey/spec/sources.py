@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 from answerkey.datasets import sources
 from answerkey.datasets.sources import SOURCES, Source
-from answerkey.datasets.storage import hide_query, is_stored
+from answerkey.datasets.storage import hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
 from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path
@@ -57,9 +57,9 @@ class DatasetSpec:
         if isinstance(error, TemplateStopped):
             return error.at(self.places.of_template(error.source))
         where = self._find_fault(error, self.places.at("source"))
-        return (
-            error if where is None else type(error)(error.code, error.message, where=where, hint=error.hint)
-        )
+        if where is None:
+            return error
+        return type(error)(error.code, error.message, where=where, hint=error.hint)
 
     def _find_fault(self, error: AnswerkeyError, node: Node) -> Place | None:
         """Return where the source names a file or a column that there is not."""
@@ -91,6 +91,16 @@ def name_dataset(path: str | Path) -> str:
 def is_remote(name: str) -> bool:
     """Return whether a name is an address: of the web, or of shared storage."""
     return is_url(name) or is_stored(name)
+
+
+def resolve_stated(text: str, place: Place, base: Path) -> Path | str:
+    """Return the address, or the whole path, that a file states; a path is relative to that file.
+
+    `base` is for one that is stated in no file. Raises SpecError.
+    """
+    if is_stored(text):
+        return require_address(text, place)
+    return resolve_path((Path(place.file).parent if place.file else base) / text, place)
 
 
 def build_dataset(node: Node, problems: Problems, *, base: Path) -> DatasetSpec | None:
@@ -129,21 +139,18 @@ def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None
         except SpecError as error:
             report_template(error, entry, problems)
     name = getattr(source, "path_field", "")
-    stated: Source | None = source
     if source is None or name not in node.entries:
-        return stated
+        return cast("Source | None", source)
     path, place = getattr(source, name), node.entries[name].place
     if is_stored(path):
         hint = "write `type: url` and `url:` for a file on shared storage"
         problems.add("E108", f"`{name}` is an address", place, hint)
         return None
     try:
-        real = resolve_path((Path(place.file).parent if place.file else base) / path, place)
+        return cast("Source", replace(source, **{name: str(resolve_stated(path, place, base))}))
     except SpecError as error:
         problems.report(error)
         return None
-    absolute: Source = replace(source, **{name: str(real)})
-    return absolute
 
 
 def build_filter(

@@ -148,9 +148,8 @@ def foresee_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]
         for metric in step.metrics:
             names = foresee_names(metric.metric)
             openings = ("", f"{metric.key}_", f"{step.key}_{metric.key}_")
-            if name is None or any(
-                name.startswith(one) and names.allow(name[len(one) :]) for one in openings
-            ):
+            rest = [name[len(one) :] for one in openings if name is not None and name.startswith(one)]
+            if name is None or any(map(names.allow, rest)):
                 found.append(ForeseenMetric(step, metric, names))
     return found
 
@@ -221,10 +220,8 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
     if "definition" not in node.entries:
         return None
     written = carry_over(node.entries["definition"], "definition", problems)
-    if "dataset" in written.entries:
-        written = written.having(
-            "dataset", carry_over(written.entries["dataset"], "dataset choice", problems)
-        )
+    if choice := written.get("dataset"):
+        written = written.having("dataset", carry_over(choice, "dataset choice", problems))
     own = validate_node(shapes.Definition, written, problems, name="`definition`")
     if not written.is_map:
         return None
@@ -249,33 +246,27 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
         steps = _order_steps(written, order, steps, solver, problems)
     for step in steps if isinstance(solver, solvers.ChoiceRankingSolver) else ():
         if not getattr(step.scorer, "reads_logprobs", False):
-            problems.add(
-                "E108",
-                f"`{solvers.ChoiceRankingSolver.type}` gets log-probabilities and no text, which scorer"
-                f" `{step.key}` (`{step.scorer.type}`) reads",
-                written.at("scorers", step.index).place,
-                "use the scorer `choice_probabilities`",
-            )
+            reads = f"which scorer `{step.key}` (`{step.scorer.type}`) reads"
+            message = f"`{solvers.ChoiceRankingSolver.type}` gets log-probabilities and no text, {reads}"
+            place = written.at("scorers", step.index).place
+            problems.add("E108", message, place, "use the scorer `choice_probabilities`")
     if actions and len(steps) == len(written.at("scorers").items):
         _check_actions(written, steps, [action for action, _ in actions], problems)
     if own is None or not steps:
         return None
     # The task as plain values, with every key given and every old name gone.
-    definition: dict[str, object] = {"type": "benchmark_task"}
-    if own.dataset:
-        definition["dataset"] = {"key": own.dataset.key}
-    if solver_fields is not None:
-        definition["solver"] = solver_fields.model_dump(mode="json", exclude_none=True, fallback=str)
-    definition["scorers"] = sources
-    if trials is not None:
-        definition["trials"] = asdict(trials)
-    if order is not None and order_fields is not None:
-        definition["choice_order"] = order_fields.model_dump(mode="json")
-    definition |= own.model_dump(include=set(shapes.DesignFields.model_fields), exclude_none=True)
-    if actions:
-        definition["actions"] = [
-            {"key": action.key, "action": action.action, "filter": condition} for action, condition in actions
-        ]
+    rules = [{"key": one.key, "action": one.action, "filter": condition} for one, condition in actions]
+    definition: dict[str, object] = {
+        "type": "benchmark_task",
+        "dataset": own.dataset and {"key": own.dataset.key},
+        "solver": solver_fields and solver_fields.model_dump(mode="json", exclude_none=True, fallback=str),
+        "scorers": sources,
+        "trials": trials and asdict(trials),
+        "choice_order": order and order_fields and order_fields.model_dump(mode="json"),
+        **own.model_dump(include=set(shapes.DesignFields.model_fields)),
+        "actions": rules or None,
+    }
+    definition = {name: one for name, one in definition.items() if one is not None}
     source = {
         **fields.model_dump(mode="json", exclude={"config_spec", "definition"}, exclude_none=True),
         "definition": definition,
@@ -586,38 +577,28 @@ def _order_steps(
     """Return the steps with the metrics of `choice_order`; report what does not follow the order."""
     following = [step for step in steps if getattr(step.scorer, "follows_order", False)]
     for step in (step for step in steps if step not in following):
-        problems.add(
-            "E108",
-            f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands in the row, and"
-            " `choice_order` moves the options",
-            definition.at("scorers", step.index).place,
-            "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option",
-        )
+        reads = f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands in the row"
+        hint = "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option"
+        place = definition.at("scorers", step.index).place
+        problems.add("E108", f"{reads}, and `choice_order` moves the options", place, hint)
     if isinstance(solver, solvers.PassThroughSolver) and order.orders != "original":
-        problems.add(
-            "E108",
-            f"`{solver.type}` reads what was said to the options as they stand, and `orders` is"
-            f" `{order.orders}`",
-            definition.at("choice_order", "orders").place,
-            "write `orders: original`, or bring a file with `option_order` by `--completions FILE`",
-        )
+        reads = f"`{solver.type}` reads what was said to the options as they stand"
+        hint = "write `orders: original`, or bring a file with `option_order` by `--completions FILE`"
+        place = definition.at("choice_order", "orders").place
+        problems.add("E108", f"{reads}, and `orders` is `{order.orders}`", place, hint)
     main = next((step for step in steps if step.purpose == "score"), None)
     added: list[tuple[ScoringStep, str, Metric]] = []
     if main in following and main is not None:
         added.append((main, "choice_order", resolve_name(ORDER_METRICS["choice_order"])(order.orders)))
     if order.pride is not None:
         reading = [step for step in steps if getattr(step.scorer, "reads_logprobs", False)]
-        if not reading:
-            problems.add(
-                "E108",
-                "`pride` takes the prior out of probabilities, and no scorer of the task reads any",
-                definition.at("choice_order", "pride").place,
-                "add the scorer `choice_probabilities`, or leave `pride` out",
-            )
-        added.extend(
-            (step, "pride", resolve_name(ORDER_METRICS["pride"])(order.pride.share, order.pride.seed))
-            for step in reading[:1]
-        )
+        if reading:
+            metric = resolve_name(ORDER_METRICS["pride"])(order.pride.share, order.pride.seed)
+            added.append((reading[0], "pride", metric))
+        else:
+            message = "`pride` takes the prior out of probabilities, and no scorer of the task reads any"
+            hint = "add the scorer `choice_probabilities`, or leave `pride` out"
+            problems.add("E108", message, definition.at("choice_order", "pride").place, hint)
     ordered = []
     for step in steps:
         own = list(step.metrics)

@@ -380,9 +380,8 @@ def keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> set[str]:
     """Return the keys that may stand at a location of a model."""
     models = {model}
     for step in loc:
-        inner = {
-            found for one in models if step in one.model_fields for found in _inner_models(one, str(step))
-        }
+        having = [one for one in models if step in one.model_fields]
+        inner = {found for one in having for found in _inner_models(one, str(step))}
         models = inner or {one for one in models if step in _list_tags(one)} or models
     return {entry.alias or key for one in models for key, entry in one.model_fields.items()}
 
@@ -500,9 +499,8 @@ def assign_keys(
     taken: set[str] = set()
     for given, _, place in wanted:
         if given is not None and given in taken:
-            problems.add(
-                "E114", f"{what} key `{given}` is used twice {within}", place, "give each its own `key`"
-            )
+            message = f"{what} key `{given}` is used twice {within}"
+            problems.add("E114", message, place, "give each its own `key`")
         taken.update(() if given is None else (given,))
     keys = []
     for given, default, _ in wanted:

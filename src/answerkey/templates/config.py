@@ -149,13 +149,10 @@ def _fill_code(before: str, value: object, placeholder: Placeholder, text: str) 
     elif _NUMBER.fullmatch(value) or all(part.isidentifier() for part in value.split(".")):
         return before + value
     name = placeholder.name
-    raise SpecError(
-        "E111",
-        f"config value `{name}` is {value!r}, which is no name or number and cannot stand in Jinja code",
-        where=Place(line=text.count("\n", 0, placeholder.start) + 1),
-        hint=f"put it in quotes (`'<< config.{name} >>'`), "
-        "or declare the parameter with `string_kind: jinja`",
-    )
+    message = f"config value `{name}` is {value!r}, which is no name or number and cannot stand in Jinja code"
+    hint = f"put it in quotes (`'<< config.{name} >>'`), or declare the parameter with `string_kind: jinja`"
+    where = Place(line=text.count("\n", 0, placeholder.start) + 1)
+    raise SpecError("E111", message, where=where, hint=hint)
 
 
 def _print_literally(text: str) -> str:

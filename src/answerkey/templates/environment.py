@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial, wraps
 from typing import Any, Final, NoReturn
 
-from jinja2 import (
-    StrictUndefined,
-    TemplateSyntaxError,
-    Undefined,
-    UndefinedError,
-    nodes,
-    pass_context,
-)
+from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.filters import FILTERS as JINJA_FILTERS

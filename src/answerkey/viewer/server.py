@@ -335,13 +335,9 @@ def describe_listed(run: Run) -> Plain:
         metric = task.main_metric if run.status == "complete" else None
         number = _NO_NUMBER
         if metric is not None:
-            number = {
-                "metric": label_metric(task, metric),
-                "value": metric.value,
-                "interval": metric.interval,
-                "n": metric.n,
-                "is_share": is_share(metric),
-            }
+            number = {"metric": label_metric(task, metric)}
+            number |= {name: getattr(metric, name) for name in ("value", "interval", "n")}
+            number["is_share"] = is_share(metric)
         tasks.append(
             {
                 "key": task.key,
@@ -673,11 +669,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a GET."""
-        if self.request_version not in VERSIONS:
-            self.send_error(505)
-            return
-        if self.headers.defects:  # a line that is no header, which ends the headers for its base
-            self.send_error(400)
+        is_known = self.request_version in VERSIONS
+        if not is_known or self.headers.defects:  # a line that is no header ends the headers for its base
+            self.send_error(400 if is_known else 505)
             return
         # Its base makes one slash of several at the beginning; the guard is to see what came.
         target = self.requestline.split()[1]
@@ -749,11 +743,8 @@ def open_server(
     address, family = resolve_host(host)
     number = _read_address(address)
     if not number.is_loopback and not allow_network:
-        raise SpecError(
-            "E119",
-            f"`--host {host}` would show your runs to other machines",
-            hint="`--allow-network` says that this is meant; `ssh -L` needs neither",
-        )
+        hint = "`--allow-network` says that this is meant; `ssh -L` needs neither"
+        raise SpecError("E119", f"`--host {host}` would show your runs to other machines", hint=hint)
     catalog = Catalog(folder)
     try:
         server = Server(address, family, port)

@@ -54,13 +54,22 @@ class Console:
         """The cells of a line: of the terminal, or 100 where there is none."""
         return max(60, shutil.get_terminal_size((100, 24)).columns)
 
+    def show(
+        self,
+        describe: Callable[[], object],
+        draw: Callable[[], Iterable[Line]],
+        notices: Iterable[Notice] = (),
+    ) -> None:
+        """Print data on stdout: the one JSON object of `--json`, else lines for people, and then notices."""
+        if self.as_json:
+            write_json(describe())
+        else:
+            self.print_lines(draw())
+            self.warn(notices)
+
     def print_lines(self, lines: Iterable[Line]) -> None:
         """Print data for people on stdout."""
         write_lines(lines, sys.stdout)
-
-    def print_json(self, content: object) -> None:
-        """Print the one JSON object of `--json` on stdout."""
-        write_json(content)
 
     def say(self, lines: Iterable[Line]) -> None:
         """Print messages on stderr, unless `--quiet`."""

@@ -50,7 +50,6 @@ SHOWN = 8
 if TYPE_CHECKING:
     from answerkey.evaluate.matrix import Matrix
     from answerkey.runs import Run
-    from answerkey.spec import Specification
 
 
 @click.command(
@@ -150,16 +149,6 @@ def run_file(console: Console, file: str | Path, *, out: str | Path | None, opti
 
     with console.display() as display:
         return run_matrix(file, out=out, display=display, **options)
-
-
-def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
-    """Return what a file asks for; raise all its errors."""
-    from answerkey.evaluate.prepare import Options
-    from answerkey.spec import load_plan
-
-    loaded = load_plan(file, Options(**options))
-    raise_all(loaded.errors)
-    return loaded.value.specifications if loaded.value else ()
 
 
 def _choose_model(console: Console, file: str, options: Chosen, error: AnswerkeyError) -> str:
@@ -266,7 +255,12 @@ def score_command(
         options = find_baseline(options)
         open_data_file(console, file, options, (), completion_columns)
         if options["completions"] is None and not completion_columns:
-            for one in _read_plan(file, options):
+            from answerkey.evaluate.prepare import Options
+            from answerkey.spec import load_plan
+
+            loaded = load_plan(file, Options(**options))
+            raise_all(loaded.errors)
+            for one in loaded.value.specifications if loaded.value else ():
                 if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
                     message = f"task `{one.task.key}` calls a model, and `score` calls none"
                     hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from answerkey.cli.console import Console, write_json
 from answerkey.cli.options import (
     COLUMN,
+    KINDS,
+    Kind,
     complete_ready_made,
     option,
     pairs_option,
@@ -22,9 +24,6 @@ from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
     from answerkey.importers import Imported
-
-Kind = Literal["task", "run", "dataset", "model"]
-KINDS: tuple[Kind, ...] = ("task", "run", "dataset", "model")
 
 
 def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:

@@ -189,12 +189,9 @@ def label_runs(runs: Sequence[AnyRun], baseline: AnyRun | None = None, *, fewest
     labelled = dict(zip(name_runs(found), found, strict=True))
     for label, run in labelled.items():
         if run.status != "complete":
-            raise RunError(
-                "E508",
-                f"`{label}` is {run.status}: a share of the rest says nothing about the whole",
-                where=Place(file=str(run.path)) if run.path else None,
-                hint=f"`answerkey show {run.path}` says what is missing, and how to go on",
-            )
+            message = f"`{label}` is {run.status}: a share of the rest says nothing about the whole"
+            hint = f"`answerkey show {run.path}` says what is missing, and how to go on"
+            raise RunError("E508", message, where=Place(file=str(run.path)) if run.path else None, hint=hint)
     return labelled
 
 
@@ -249,11 +246,9 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         )
         shown = [listing(ids.head(SHOWN).to_list()) for ids in (lacking, extra)]
         if len(lacking) == first.table.height:
-            raise RunError(
-                "E508",
-                f"{names} have no sample in common: they are of other datasets",
-                hint=f"ids are such as {shown[0]} there, and {shown[1]} here",
-            )
+            message = f"{names} have no sample in common: they are of other datasets"
+            hint = f"ids are such as {shown[0]} there, and {shown[1]} here"
+            raise RunError("E508", message, hint=hint)
         if (len(lacking) or len(extra)) and not common:
             sides = ((lacking, first, other, shown[0]), (extra, other, first, shown[1]))
             told = ", and ".join(

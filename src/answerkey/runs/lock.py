@@ -52,12 +52,9 @@ class FolderLock(RunLock):
             while self._handle is None:
                 self._handle = self._take()
         except OSError as error:
-            raise RunError(
-                "E502",
-                f"cannot lock `{folder}`: {error}",
-                where=Place(file=str(self._file)),
-                hint="check the free space and the rights of the folder",
-            ) from error
+            message = f"cannot lock `{folder}`: {error}"
+            hint = "check the free space and the rights of the folder"
+            raise RunError("E502", message, where=Place(file=str(self._file)), hint=hint) from error
 
     @property
     def is_held(self) -> bool:

@@ -264,19 +264,13 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         if differs.height:
             sample, one, two = differs.select("sample_id", "truth", "truth_right").row(0)
             hint = "compare runs on the same dataset; with a corrected one, `answerkey rescore` the old run"
-            raise RunError(
-                "E508",
-                f"{differs.height} of {known.height} samples have another truth: `{sample}` is {one!r} in"
-                f" `{first.label}` and {two!r} in `{other.label}`",
-                hint=hint,
-            )
+            such = f"`{sample}` is {one!r} in `{first.label}` and {two!r} in `{other.label}`"
+            message = f"{differs.height} of {known.height} samples have another truth: {such}"
+            raise RunError("E508", message, hint=hint)
         if not known.height and is_other:
-            raise RunError(
-                "E508",
-                f"{names} are of other datasets, and their scorers know no truths by which the samples could"
-                " be matched",
-                hint="compare runs on the same dataset",
-            )
+            why = "their scorers know no truths by which the samples could be matched"
+            message = f"{names} are of other datasets, and {why}"
+            raise RunError("E508", message, hint="compare runs on the same dataset")
         if is_other:
             notices.append(Notice(f"the datasets of {names} differ, though samples and truths are the same"))
         if _describe_task(first) != _describe_task(other):

@@ -430,9 +430,8 @@ def _choose_tasks(
         names = sorted({one.key for one in new.values()})
         hint = suggest(names[0], old) or f"tasks of the run: {listing(old)}"
         raise RunError("E504", f"the run has no task {listing(names)}", hint=hint)
-    left = [
-        Notice(f"task `{key}` is left out: it is not among the new tasks") for key in old if key not in chosen
-    ]
+    gone = [key for key in old if key not in chosen]
+    left = [Notice(f"task `{key}` is left out: it is not among the new tasks") for key in gone]
     definitions: dict[str, tuple[Any, Any]] = {
         key: (task.source["definition"], old[key].source["definition"]) for key, task in chosen.items()
     }
@@ -456,13 +455,10 @@ def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, opti
     repeated = tuple(one for one in kept if one is not None)
     for completions in (found.recorded, *repeated):
         if (asked := completions.num_trials) != task.num_trials:
-            raise RunError(
-                "E507",
-                f"task `{task.key}` has {task.num_trials} trials;"
-                f" the old run called its model {asked} times for each sample",
-                where=task.place("definition", "trials"),
-                hint=f"set `num_trials` to {asked}, or use `answerkey run`",
-            )
+            before = f"the old run called its model {asked} times for each sample"
+            message = f"task `{task.key}` has {task.num_trials} trials; {before}"
+            hint = f"set `num_trials` to {asked}, or use `answerkey run`"
+            raise RunError("E507", message, where=task.place("definition", "trials"), hint=hint)
     if task.choice_order != found.task.choice_order:
         message = f"task `{task.key}` has another `choice_order` than the old run"
         hint = "leave `choice_order` as it was, or use `answerkey run`"

@@ -240,12 +240,9 @@ def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSO
         answers: Answers = _read_reply(stated)
     else:
         answers = {str(prompt): _read_reply(one) for prompt, one in stated.items()}
-    known = {one.name for one in fields(Behaviour)}
-    unknown = sorted(set(rest) - known)
-    if unknown:
-        raise ValueError(
-            f"unknown setting {unknown[0]!r}; there are answers, choices, {', '.join(sorted(known))}"
-        )
+    known = sorted(one.name for one in fields(Behaviour))
+    if unknown := sorted(rest.keys() - set(known)):
+        raise ValueError(f"unknown setting {unknown[0]!r}; there are answers, choices, {', '.join(known)}")
     rest |= {name: tuple(value) for name, value in rest.items() if isinstance(value, list)}
     behaviour = Behaviour(**rest)
     return (answer_by_hash(choices, seed=behaviour.seed) if choices else answers), behaviour
@@ -322,10 +319,8 @@ class Asked:
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts as plain values; requests and keys are left out."""
-        numbers, names = (
-            ("total", "answered", "at_once", "most_at_once"),
-            ("by_path", "by_prompt", "faults", "canary_places"),
-        )
+        numbers = ("total", "answered", "at_once", "most_at_once")
+        names = ("by_path", "by_prompt", "faults", "canary_places")
         with self._lock:
             return {
                 **{name: getattr(self, name) for name in numbers},

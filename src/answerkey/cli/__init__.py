@@ -50,9 +50,12 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
+_BY_NAME = {name: about for group in COMMANDS.values() for name, about in group.items()}
+
+
 def command_names() -> list[str]:
     """Return the commands there are, in the order of `--help`."""
-    return [name for group in COMMANDS.values() for name in group]
+    return list(_BY_NAME)
 
 
 class App(click.Group):
@@ -64,11 +67,9 @@ class App(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  same
         """Return a command, imported now; None for a name that there is not."""
-        module, summary = next(
-            (group[cmd_name] for group in COMMANDS.values() if cmd_name in group), ("", "")
-        )
-        if not module:
+        if cmd_name not in _BY_NAME:
             return None
+        module, summary = _BY_NAME[cmd_name]
         found = import_module(f"{__name__}.{module}")
         command: click.Command = getattr(found, f"{cmd_name.replace('-', '_')}_command")
         command.short_help = summary

@@ -54,13 +54,22 @@ class Console:
         """The cells of a line: of the terminal, or 100 where there is none."""
         return max(60, shutil.get_terminal_size((100, 24)).columns)
 
+    def show(
+        self,
+        describe: Callable[[], object],
+        draw: Callable[[], Iterable[Line]],
+        notices: Iterable[Notice] = (),
+    ) -> None:
+        """Print data on stdout: the one JSON object of `--json`, else lines for people, and then notices."""
+        if self.as_json:
+            write_json(describe())
+        else:
+            self.print_lines(draw())
+            self.warn(notices)
+
     def print_lines(self, lines: Iterable[Line]) -> None:
         """Print data for people on stdout."""
         write_lines(lines, sys.stdout)
-
-    def print_json(self, content: object) -> None:
-        """Print the one JSON object of `--json` on stdout."""
-        write_json(content)
 
     def say(self, lines: Iterable[Line]) -> None:
         """Print messages on stderr, unless `--quiet`."""
@@ -321,11 +330,10 @@ class LineDisplay(Display):
 
         runs = [one.look() for one in self.lanes]
         progress = None if runs or self._observer is None else self._observer.look()
-        if progress is None and not runs:
+        if not (shown := [progress] if progress else runs):
             return
-        done = sum(one.done for one in runs) if progress is None else progress.done
-        total = sum(one.total for one in runs) if progress is None else progress.total
-        share = done / total if total else 1.0
+        total = sum(one.total for one in shown)
+        share = sum(one.done for one in shown) / total if total else 1.0
         waited = self._clock() - self._written_at
         is_due = waited >= LINE_SECONDS or (waited >= LEAST_SECONDS and share >= self._share + LINE_SHARE)
         seen = [one.calls for one in runs if one.calls is not None] or ([progress] if progress else [])
@@ -387,7 +395,19 @@ def open_display(*, is_quiet: bool) -> Iterator[Display]:
         return
     stream = cast("TextIO", LastingStream(sys.stderr))
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        with _draw_block(stream) as block:
+        from rich.console import Console as RichConsole
+        from rich.live import Live
+
+        console = RichConsole(file=stream, markup=False, highlight=False, emoji=False)
+        block = BlockDisplay(console)
+        with Live(
+            console=console,
+            get_renderable=block.draw,
+            refresh_per_second=DRAWN_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ):
             yield block
         return
     lines = LineDisplay(lambda written: write_lines(written, stream))
@@ -404,21 +424,3 @@ def open_display(*, is_quiet: bool) -> Iterator[Display]:
     finally:
         is_over.set()
         ticker.join()
-
-
-@contextmanager
-def _draw_block(stream: TextIO) -> Iterator[BlockDisplay]:
-    from rich.console import Console as RichConsole
-    from rich.live import Live
-
-    console = RichConsole(file=stream, markup=False, highlight=False, emoji=False)
-    display = BlockDisplay(console)
-    with Live(
-        console=console,
-        get_renderable=display.draw,
-        refresh_per_second=DRAWN_PER_SECOND,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    ):
-        yield display

@@ -263,11 +263,9 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
         sys.stderr.write(_show(hide_secrets("".join(traceback.format_exception(error)))))
     versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
     how = "the traceback above" if is_verbose else "the traceback that `-v` shows"
-    return InternalError(
-        "E901",
-        f"a bug in answerkey: {type(error).__name__}: {error}",
-        hint=f"please report it with the command line, {how}, and: {versions}",
-    )
+    message = f"a bug in answerkey: {type(error).__name__}: {error}"
+    hint = f"please report it with the command line, {how}, and: {versions}"
+    return InternalError("E901", message, hint=hint)
 
 
 def leave_stream(stream: TextIO) -> None:

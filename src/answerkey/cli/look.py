@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from answerkey.cli.console import Console, open_stream
+from answerkey.cli.console import Console, open_stream, write_json
 from answerkey.cli.options import (
     CLUSTER_OPTIONS,
     COLUMN,
@@ -97,7 +97,7 @@ def show_command(
 
             found = gate(found, **find_baseline(options))
         if console.as_json:
-            console.print_json(describe_run(found))
+            write_json(describe_run(found))
         elif form == "markdown":
             from answerkey.reports.markdown import write_markdown
 
@@ -114,7 +114,7 @@ def show_command(
 @click.argument("sample", metavar="SAMPLE")
 @option("--task", "KEY", "Task, if the run has several.")
 @with_console
-def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> int:
+def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> None:
     """Show SAMPLE of RUN: row, prompt, completion, score, the rule that decided, and why.
 
     SAMPLE is a sample id; for generated ids the row number is enough (`2` for `000002`).
@@ -123,33 +123,27 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
     from answerkey.reports.view import find_run
 
     found = explain(find_run(run), sample, task=task)
-    if console.as_json:
-        console.print_json({"samples": [describe_explained(one) for one in found.samples]})
-    else:
-        console.print_lines(draw_explanation(found, console.width))
-    return 0
+    console.show(
+        lambda: {"samples": [describe_explained(one) for one in found.samples]},
+        lambda: draw_explanation(found, console.width),
+    )
 
 
 @click.command("runs", epilog="Example: answerkey runs my-project/runs")
 @click.argument("folder", metavar="[DIR]", required=False)
 @with_console
-def runs_command(console: Console, folder: str | None) -> int:
+def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
     from answerkey.reports.view import describe_listing, draw_listing, list_folder
 
-    if folder is None and not Path(RUNS).is_dir():
-        if console.as_json:
-            console.print_json({"runs": []})
+    has_none = folder is None and not Path(RUNS).is_dir()
+    rows = [] if has_none else list_folder(folder or RUNS)
+    described = {"runs": [describe_listing(row) for row in rows]}
+    console.show(lambda: described, lambda: draw_listing(rows, console.width) if rows else ())
+    if has_none:
         console.say_text("no runs here yet; `answerkey demo` makes one")
-        return 0
-    rows = list_folder(folder or RUNS)
-    if console.as_json:
-        console.print_json({"runs": [describe_listing(row) for row in rows]})
-    elif rows:
-        console.print_lines(draw_listing(rows, console.width))
-    else:
+    elif not rows and not console.as_json:
         console.say_text(f"no runs in `{folder or RUNS}`")
-    return 0
 
 
 @click.command(
@@ -176,7 +170,7 @@ def report_command(
     common: bool,
     max_samples: int | None,
     title: str | None,
-) -> int:
+) -> None:
     """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs compare.
 
     RUN is a run folder, its name below `runs`, `latest`, or a folder of runs. The file opens from disk and
@@ -200,14 +194,12 @@ def report_command(
             title=title,
             progress=display.report,
         )
-    if console.as_json:
-        console.print_json({"report": written})
-        return 0
     left = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
     kilobytes = written["bytes"] / 1000
     size = f"{kilobytes / 1000:.1f} MB" if kilobytes >= 1000 else f"{kilobytes:.0f} kB"  # noqa: PLR2004
-    console.say_text(f"{path}: {size}, {written['embedded']:,}{left} rows embedded")
-    return 0
+    console.show(lambda: {"report": written}, tuple)
+    if not console.as_json:
+        console.say_text(f"{path}: {size}, {written['embedded']:,}{left} rows embedded")
 
 
 @click.command(
@@ -232,13 +224,14 @@ Examples:
 @with_console
 def view_command(
     console: Console, folder: str | None, *, port: int, is_opened: bool, host: str, allow_network: bool
-) -> int:
+) -> None:
     """Serve the runs below DIR (default `runs`) as a web page, until Ctrl-C.
 
     The page is reachable from this machine only, with the token in the printed address. DIR may also be a
     run folder.
     """
     from answerkey.datasets.storage import is_stored
+    from answerkey.text import line
     from answerkey.viewer.server import open_browser, open_server
 
     if folder is None and not Path(RUNS).is_dir():
@@ -252,10 +245,8 @@ def view_command(
             server.listen = console.say_text
         try:
             address = {"url": server.url, "host": server.server_name, "port": server.server_port}
-            if console.as_json:
-                console.print_json({"view": {**address, "folder": str(server.app.catalog.folder)}})
-            else:
-                sys.stdout.write(f"{server.url}\n")
+            address["folder"] = str(server.app.catalog.folder)
+            console.show(lambda: {"view": address}, lambda: [line(server.url)])
             sys.stdout.flush()
             if not server.app.is_local:
                 console.say_text("other machines can reach it by the name or an address of this one;")
@@ -268,7 +259,6 @@ def view_command(
             if getattr(stop, "number", signal.SIGINT) != signal.SIGINT:
                 raise
             console.say_text("ended")
-    return 0
 
 
 @click.command(
@@ -287,7 +277,7 @@ Examples:
 @with_console
 def export_command(
     console: Console, run: str, *, form: str, out: str | None, task: str | None, raw: bool
-) -> int:
+) -> None:
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 
     `every_eval_ever` writes rows of that shared schema.
@@ -307,12 +297,11 @@ def export_command(
     found = export(find_run(run), form, out, task=task, stream=stream, is_raw=raw)
     left_out = {"left_out": found.left_out} if found.left_out else {}
     if console.as_json:
-        console.print_json({"export": {"file": out, "form": form, "rows": found.rows, **left_out}})
+        write_json({"export": {"file": out, "form": form, "rows": found.rows, **left_out}})
     elif out:
         console.say_text(f"{found.rows} rows written to {out}")
     if found.left_out and not console.as_json:
         console.say_text(f"{found.left_out} rows without a score are left out: {form} has no place for them")
-    return 0
 
 
 _CLEAN = option("--clean", "VALUE", "Value of that column for a clean label; repeatable.", multiple=True)
@@ -341,7 +330,7 @@ Examples:
 @_CLEAN
 @DIGITS
 @with_console
-def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> int:  # noqa: ANN401 - options of click
+def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> None:  # noqa: ANN401 - options of click
     """Read all completions of RUN by every rule and as other harnesses do, and report what stands out.
 
     RUN is a run folder, its name below `runs`, or `latest`. No model is called and nothing is changed. The
@@ -355,12 +344,7 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     found = find_run(run)
     with console.display() as display:
         told = audit(found, progress=display.report, **chosen)
-    if console.as_json:
-        console.print_json(describe_audit(told))
-    else:
-        console.print_lines(draw_audit(told, console.width, digits))
-        console.warn(told.notices)
-    return 0
+    console.show(lambda: describe_audit(told), lambda: draw_audit(told, console.width, digits), told.notices)
 
 
 @click.command(
@@ -407,7 +391,7 @@ def audit_dataset_command(
     similarity: float | None,
     no_duplicates: bool,
     **chosen: Any,  # noqa: ANN401 - options of click
-) -> int:
+) -> None:
     """Find problems in the questions of FILE: a task, run or dataset file, a project folder, or a data file.
 
     Several data files are one dataset. COLUMN is the name of a column, a path into one such as
@@ -427,14 +411,12 @@ def audit_dataset_command(
     with console.display() as display:
         found = audit_dataset(*files, progress=display.report, **chosen)
     if console.as_json:
-        console.print_json(describe_dataset_audits(found))
-        return 0
+        write_json(describe_dataset_audits(found))
+        return
     for number, one in enumerate(found):
-        console.print_lines(
-            [*([()] if number else []), *draw_dataset_audit(one, console.width, digits=digits)]
-        )
+        console.print_lines([()] if number else [])
+        console.print_lines(draw_dataset_audit(one, console.width, digits=digits))
         console.warn(one.notices)
-    return 0
 
 
 @click.command(
@@ -491,11 +473,11 @@ def compare_command(
         is_corrected=not uncorrected,
         **options,  # type: ignore[arg-type]  # the options above have the names of `CompareOptions`
     )
-    if console.as_json:
-        console.print_json(clean_numbers(describe_comparison(found)))
-    else:
-        console.print_lines(draw_pairs(found, console.width, digits=digits, flips=flips))
-        console.warn(found.notices)
+    console.show(
+        lambda: clean_numbers(describe_comparison(found)),
+        lambda: draw_pairs(found, console.width, digits=digits, flips=flips),
+        found.notices,
+    )
     return REGRESSED if fail_on_regression and found.find_regressions() else 0
 
 
@@ -550,7 +532,7 @@ Examples:
 @with_console
 def power_command(
     console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
-) -> int:
+) -> None:
     """Plan a comparison: how many samples a difference needs, or which difference your samples can show.
 
     With one RUN its variance is used, with two that of their differences; without a RUN that of
@@ -566,9 +548,6 @@ def power_command(
         is_paired=not unpaired,
         **options,  # type: ignore[arg-type]  # the options above have the names of `PowerOptions`
     )
-    if console.as_json:
-        console.print_json(clean_numbers(describe_power(plan)))
-    else:
-        console.print_lines(draw_power(plan, console.width))
-        console.warn(plan.notices)
-    return 0
+    console.show(
+        lambda: clean_numbers(describe_power(plan)), lambda: draw_power(plan, console.width), plan.notices
+    )

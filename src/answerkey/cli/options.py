@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 INCOMPLETE = 3
+Kind = Literal["task", "run", "dataset", "model"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Command = Callable[..., int | None]
 Decorator = Callable[[Command], Command]
 
@@ -51,8 +53,7 @@ def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = 
     from answerkey.spec import write_schema
 
     found = dict(texts)
-    kinds: tuple[Literal["task", "run", "dataset", "model"], ...] = ("task", "run", "dataset", "model")
-    for kind in kinds if with_schemas else ():
+    for kind in KINDS if with_schemas else ():
         if (name := f"{kind}.yaml") in texts:
             found[name] = f"# yaml-language-server: $schema=.schemas/{kind}.json\n{texts[name]}"
             found[f".schemas/{kind}.json"] = write_schema(kind)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from answerkey.cli.console import Console, write_lines
+from answerkey.cli.console import Console, write_json, write_lines
 from answerkey.cli.options import (
     CALL_OPTIONS,
     CONFIG,
@@ -53,7 +53,6 @@ SHOWN = 8
 if TYPE_CHECKING:
     from answerkey.evaluate.matrix import Matrix
     from answerkey.runs import Run
-    from answerkey.spec import Specification
 
 
 @click.command(
@@ -109,11 +108,11 @@ def run_command(
 
             each = product(models or (None,), completion_columns or (None,))
             plans = [plan_calls(file, **options, model=one, completion_column=column) for one, column in each]
-            if console.as_json:
-                found = [describe_plan(plan) for plan in plans]
-                console.print_json({"dry_run": found[0] if len(found) == 1 else found})
-            for plan in plans if not console.as_json else ():
-                console.print_lines(draw_plan(plan))
+            found = [describe_plan(plan) for plan in plans]
+            console.show(
+                lambda: {"dry_run": found[0] if len(found) == 1 else found},
+                lambda: [one for plan in plans for one in draw_plan(plan)],
+            )
             return 0
 
         try:
@@ -218,16 +217,6 @@ def run_file(console: Console, file: str | Path, *, out: str | Path | None, opti
         return run_matrix(file, out=out, display=display, **options)
 
 
-def _read_plan(file: str, options: Chosen) -> Sequence[Specification]:
-    """Return what a file asks for; raise all its errors."""
-    from answerkey.evaluate.prepare import Options
-    from answerkey.spec import load_plan
-
-    loaded = load_plan(file, Options(**options))
-    raise_all(loaded.errors)
-    return loaded.value.specifications if loaded.value else ()
-
-
 def _choose_model(console: Console, file: str, options: Chosen, error: AnswerkeyError) -> str:
     """Return the model that somebody at a terminal picks, where a task calls one and none is named.
 
@@ -289,7 +278,7 @@ def finish(
         more["resume"] = f"answerkey resume {shlex.quote(folder)}"
     if console.as_json:
         more |= describe_problems(errors) if errors else {}
-        console.print_json(describe_run(runs[0]) if is_one else {"runs": [*map(describe_run, runs)], **more})
+        write_json(describe_run(runs[0]) if is_one else {"runs": [*map(describe_run, runs)], **more})
     else:
         for run in runs:
             console.print_lines([*draw_summary(run, console.width, verbose=console.verbose), BLANK])
@@ -333,7 +322,12 @@ def score_command(
         file = open_given(file, options.pop("read_as"), console, is_scored=True)
         open_data_file(console, file, options, (), completion_columns)
         if options["completions"] is None and not completion_columns:
-            for one in _read_plan(file, options):
+            from answerkey.evaluate.prepare import Options
+            from answerkey.spec import load_plan
+
+            loaded = load_plan(file, Options(**options))
+            raise_all(loaded.errors)
+            for one in loaded.value.specifications if loaded.value else ():
                 if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
                     message = f"task `{one.task.key}` calls a model, and `score` calls none"
                     hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
@@ -348,7 +342,9 @@ def score_command(
 @option("--task", "KEY", "Task, if FILE has several.")
 @add_options(CONFIG, PROMPT, DATASET, *ROW_OPTIONS)
 @with_console
-def export_prompts_command(console: Console, file: str, *, out: str, task: str | None, **options: Any) -> int:
+def export_prompts_command(
+    console: Console, file: str, *, out: str, task: str | None, **options: Any
+) -> None:
     """Write the prompts of a task, for an engine that generates offline; call no model.
 
     A row has `sample_id` (`option_order` and `trial` where there are several), `messages`, and `prompt`, the
@@ -359,10 +355,8 @@ def export_prompts_command(console: Console, file: str, *, out: str, task: str |
     open_data_file(console, file, options, (), ())
     with console.display() as display:
         rows = export_prompts(file, out, task=task, progress=display.report, **options)
-    if console.as_json:
-        console.print_json({"export_prompts": {"file": out, "rows": rows}})
+    console.show(lambda: {"export_prompts": {"file": out, "rows": rows}}, tuple)
     console.say_text(f"{rows} prompts written to {out}")
-    return 0
 
 
 @click.command(
@@ -414,7 +408,7 @@ def check_command(
         }
     if console.as_json:
         described = [describe_check(one, file) for file, one in checked.items()]
-        console.print_json(described[0] if len(checked) == 1 else {"checks": described})
+        write_json(described[0] if len(checked) == 1 else {"checks": described})
     else:
         for file, one in checked.items():
             console.print_lines([line(Span(file, "title"))] if len(checked) > 1 else [])
@@ -446,10 +440,7 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
     cost = f"for at most {options['max_cost']:g} USD, where the price is known"
     console.say_text(f"a dozen small calls, each of at most {options['seconds']:g} s, {cost}")
     found = examine(model, task, **options)
-    if console.as_json:
-        console.print_json({"doctor": found})
-    else:
-        console.print_lines(draw_examination(found, console.width))
+    console.show(lambda: {"doctor": found}, lambda: draw_examination(found, console.width))
     return (0 if found["good"] else FAILED) if found["answered"] else INCOMPLETE
 
 

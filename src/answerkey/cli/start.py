@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from answerkey.cli.console import Console
+from answerkey.cli.console import Console, write_json
 from answerkey.cli.options import (
     COLUMN,
+    KINDS,
+    Kind,
     complete_ready_made,
     option,
     pairs_option,
@@ -22,9 +24,6 @@ from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
     from answerkey.importers import Imported
-
-Kind = Literal["task", "run", "dataset", "model"]
-KINDS: tuple[Kind, ...] = ("task", "run", "dataset", "model")
 
 
 def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
@@ -59,12 +58,12 @@ Examples:
 @with_console
 def init_command(
     console: Console, folder: str, *, task: str | None, dataset: str | None, columns: dict[str, str]
-) -> int:
+) -> None:
     """Create a working project in DIR (default: the current folder); nothing is overwritten.
 
     The first line of each file tells editors its JSON Schema.
     """
-    from answerkey.text import Span
+    from answerkey.text import line
 
     if task is None and dataset is not None:
         from answerkey.spec import Overrides, is_data_file
@@ -83,23 +82,20 @@ def init_command(
 
         ready = ready_made.load_ready_made(task.lower().replace("-", "_"))
         written = write_files(Path(folder), ready_made.write_project(ready, dataset))
-    if console.as_json:
-        console.print_json({"folder": folder, "files": [str(path) for path in written]})
-        return 0
-    console.print_lines((Span(str(path)),) for path in written)
-    console.say_text(f"next: answerkey run {shlex.quote(folder)}")
-    return 0
+    names = [str(path) for path in written]
+    console.show(lambda: {"folder": folder, "files": names}, lambda: map(line, names))
+    if not console.as_json:
+        console.say_text(f"next: answerkey run {shlex.quote(folder)}")
 
 
 @click.command("schema", epilog="Example: answerkey schema task > task.schema.json")
 @click.argument("kind", metavar="KIND", type=click.Choice(KINDS))
 @with_console
-def schema_command(console: Console, kind: Kind) -> int:
+def schema_command(_console: Console, kind: Kind) -> None:
     """Print the JSON Schema of a file kind: task, run, dataset or model."""
     from answerkey.spec import schema
 
-    console.print_json(schema(kind))
-    return 0
+    write_json(schema(kind))
 
 
 @click.command("demo", epilog="Example: answerkey demo --dir /tmp/answerkey-demo")
@@ -133,7 +129,7 @@ Examples:
 )
 @click.argument("words", metavar="[show NAME]", nargs=-1, shell_complete=complete_ready_made)
 @with_console
-def tasks_command(console: Console, words: tuple[str, ...]) -> int:
+def tasks_command(console: Console, words: tuple[str, ...]) -> None:
     """List the ready-made tasks, or show NAME: its data, its licence, and how to run it.
 
     Use a ready-made task wherever a task file may stand: `answerkey run NAME`.
@@ -146,14 +142,13 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> int:
         raise SpecError("E119", "`tasks show` shows one task", hint="write `answerkey tasks show mmlu`")
     wanted = [name.lower().replace("-", "_") for name in names] or list_ready_made()
     found = [load_ready_made(name) for name in wanted]
-    if console.as_json:
-        console.print_json(describe_ready_made(found))
-    elif names:
-        console.print_lines(draw_ready_made_task(found[0], console.width))
-    else:
-        console.print_lines(draw_ready_made(found, console.width))
+    width = console.width
+    console.show(
+        lambda: describe_ready_made(found),
+        lambda: draw_ready_made_task(found[0], width) if names else draw_ready_made(found, width),
+    )
+    if not names and not console.as_json:
         console.say_text("next: answerkey tasks show NAME")
-    return 0
 
 
 @click.command(
@@ -190,11 +185,8 @@ def import_command(
     console: Console,
     kind: str,
     path: str,
-    *,
-    out: str | None,
-    allow_failed: str | None,
     **options: Any,  # noqa: ANN401 - those that are named as in `import_log`
-) -> int:
+) -> None:
     """Turn another tool's log at PATH into a project: dataset, completions, task and run file.
 
     KIND is `auto`, `inspect`, `lm-eval`, `mmlu-pro`, `openai-batch`, `anthropic-batch`, `helm`, `lighteval`,
@@ -205,22 +197,15 @@ def import_command(
     from answerkey.reports.preview import draw_import
 
     with console.display() as display:
-        found = import_log(
-            kind,
-            path,
-            out=out,
-            allow_failed=allow_failed,
-            progress=display.report,
-            **options,
-        )
-    if console.as_json:
-        console.print_json(describe_import(found) | {"next": list_next_commands(found)})
-        return 0
-    console.print_lines(draw_import(found, console.width))
-    console.warn(found.notices)
-    for command in list_next_commands(found):
+        found = import_log(kind, path, progress=display.report, **options)
+    commands = list_next_commands(found)
+    console.show(
+        lambda: describe_import(found) | {"next": commands},
+        lambda: draw_import(found, console.width),
+        found.notices,
+    )
+    for command in commands if not console.as_json else ():
         console.say_text(f"next: {command}")
-    return 0
 
 
 def list_next_commands(found: Imported) -> list[str]:

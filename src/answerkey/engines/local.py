@@ -58,12 +58,10 @@ class Engine(Protocol):
         self, function: Callable[[Shard], Part], shards: Iterable[Shard], *, spread: Spread = "alone"
     ) -> Iterator[Part]:
         """Yield the function's value for each shard, in the order of the shards."""
-        ...
 
     @property
     def actors(self) -> ActorHost | None:
         """Where objects can live on its nodes; None for an engine that has no other machines."""
-        ...
 
 
 class LocalEngine:

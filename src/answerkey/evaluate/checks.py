@@ -113,13 +113,10 @@ class RowProblems:
             told = DataError(error.code, error.message, where=error.where, hint=hint)
             shown.append(error if left >= self.rows else told)
         cut = [(kind, code, count - SHOWN) for (kind, code), count in self.counts.items() if count > SHOWN]
-        more = [
-            DataError(
-                code, f"{kind}: {count} more rows have the same problem", hint="correct the others first"
-            )
-            for kind, code, count in cut
-        ]
-        return [*self.fatal, *common, *shown, *more]
+        for kind, code, count in cut:
+            message = f"{kind}: {count} more rows have the same problem"
+            shown.append(DataError(code, message, hint="correct the others first"))
+        return [*self.fatal, *common, *shown]
 
 
 def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
@@ -462,9 +459,8 @@ def _shows(prompt: object, texts: Sequence[str]) -> bool:
 
     def holds(text: str) -> bool:
         bare = (" ".join(_join_words(one).split()[:COMPARED_WORDS]) for one in (text, _LABEL.sub("", text)))
-        return text.strip() in raw or any(
-            one and (f" {one} " if one.isascii() else one) in words for one in bare
-        )
+        sought = [f" {one} " if one.isascii() else one for one in bare if one]
+        return text.strip() in raw or any(one in words for one in sought)
 
     return 2 * sum(map(holds, texts)) >= len(texts)
 
@@ -602,9 +598,8 @@ def plan_templates(specification: Specification, samples: Samples) -> tuple[Plan
     `samples` are any rows of the dataset: only their columns matter.
     """
     dataset, task, solver = specification.dataset, specification.task, specification.task.solver
-    judges = {
-        step.key for step in task.scoring if asks_model(step.scorer) and find_role(step.scorer) == "judge"
-    }
+    asking = [step for step in task.scoring if asks_model(step.scorer)]
+    judges = {step.key for step in asking if find_role(step.scorer) == "judge"}
     has_examples = isinstance(solver, SingleTurnSolver) and solver.examples is not None
     found = [
         PlannedTemplate(

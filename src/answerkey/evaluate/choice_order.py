@@ -52,12 +52,9 @@ def read_order(cell: object, labels: Sequence[str], place: Place) -> Places:
     if sorted(names) == numbers and sorted(labels) != numbers:
         return tuple(map(int, names))
     if sorted(names) != sorted(labels):
-        raise DataError(
-            "E209",
-            f"`{ORDER_COLUMN}` is {cell!r}, which is no order of the choices {list(labels)!r}",
-            where=place,
-            hint="name every choice once: at each place the one that its option has in the dataset",
-        )
+        message = f"`{ORDER_COLUMN}` is {cell!r}, which is no order of the choices {list(labels)!r}"
+        hint = "name every choice once: at each place the one that its option has in the dataset"
+        raise DataError("E209", message, where=place, hint=hint)
     return tuple(list(labels).index(name) for name in names)
 
 
@@ -209,22 +206,16 @@ def order_dataset(task: Task, dataset: Dataset, completions: Rows | None = None)
     if setting is None:
         return dataset
     for name in sorted(setting.columns - set(dataset.columns)):
-        raise DataError(
-            "E206",
-            f"`choice_order` reads the column `{name}`: dataset `{dataset.name}` has none such",
-            where=task.place("definition", "choice_order", "options"),
-            hint=f"columns: {listing(dataset.columns)}",
-        )
+        message = f"`choice_order` reads the column `{name}`: dataset `{dataset.name}` has none such"
+        hint = f"columns: {listing(dataset.columns)}"
+        raise DataError("E206", message, where=task.place("definition", "choice_order", "options"), hint=hint)
     rows = OrderedRows(dataset.rows, *_plan_orders(task, setting, dataset, completions), setting)
     if bool(dataset.rows.ids.str.contains(SEPARATOR, literal=True).any()):
         ids = rows.ids
         for again in ids.filter(ids.is_duplicated()).head(1):
-            raise DataError(
-                "E208",
-                f"sample id `{again}` is also the name of an order of another sample",
-                where=Place(file=rows.file, field="sample_id"),
-                hint=f"ids that end in `{SEPARATOR}` and a number are those of orders",
-            )
+            message = f"sample id `{again}` is also the name of an order of another sample"
+            hint = f"ids that end in `{SEPARATOR}` and a number are those of orders"
+            raise DataError("E208", message, where=Place(file=rows.file, field="sample_id"), hint=hint)
     every = range(len(rows))
     return OrderedDataset(
         dataset.name, dataset.fingerprint, rows, every, every, notices=dataset.notices, base=dataset

@@ -289,10 +289,8 @@ class Examination:
 
     async def check_template(self, said: Sequence[Said]) -> Finding:
         """Say whether the model answers an instruction and ends, or continues it like any text."""
-        check, one = (
-            "chat template",
-            await self.ask([{"role": "user", "content": TEXTS["instruction"]}], self.few),
-        )
+        check, asked = "chat template", [{"role": "user", "content": TEXTS["instruction"]}]
+        one = await self.ask(asked, self.few)
         for found in filter(None, (_TURN.search(each.text) for each in (one, *said))):
             return tell("warning", f"{check}: token", f"a reply holds {found[0]!r}, a token of a template")
         if not one.text:
@@ -372,6 +370,5 @@ class Examination:
         if self.price is None:
             return tell("note", "price: unknown", "not known")
         asked, said = 1e6 * self.price.prompt, 1e6 * self.price.completion
-        return tell(
-            "good", "price", f"{asked:.4g} USD a million prompt tokens, {said:.4g} USD completion tokens"
-        )
+        seen = f"{asked:.4g} USD a million prompt tokens, {said:.4g} USD completion tokens"
+        return tell("good", "price", seen)

@@ -68,10 +68,12 @@ def run_matrix(
     Without `models`, they are those of the file's `matrix`. Each run has a folder below `out`; one alone has
     `out` itself, and raises what ends it. Options as in `Options`; limits are those of each run.
     """
+    from answerkey.evaluate.session import NobodyLooks
+
     if len(models) > 1 and len(completion_columns) > 1:
         message = "`--model` and `--completion-column` are both given several times"
         raise SpecError("E119", message, hint="name several models, or several columns")
-    given, opened, display = dict[str, Any](options), Opened(), display or _look_away()
+    given, opened, display = dict[str, Any](options), Opened(), display or NobodyLooks()
     first = read_options("run_matrix", given)
     given["dataset"] = first.dataset  # a table is read once
     planned = []
@@ -111,8 +113,9 @@ def resume_matrix(
     Returns all of them; options as in `resume`.
     """
     from answerkey.evaluate.rerun import reopen_stopped
+    from answerkey.evaluate.session import NobodyLooks
 
-    opened, parent, display = Opened(), find_place(folder), display or _look_away()
+    opened, parent, display = Opened(), find_place(folder), display or NobodyLooks()
     places, jobs, others = list_places(parent), list[Job](), dict[RunPlace, None]()
     if not places:
         hint = "`answerkey runs` lists the runs of a folder"
@@ -138,12 +141,6 @@ def resume_matrix(
     return finish_together(parent, jobs, display)
 
 
-def _look_away() -> Display:
-    from answerkey.evaluate.session import NobodyLooks
-
-    return NobodyLooks()
-
-
 def finish_together(parent: RunPlace, jobs: Sequence[Job], display: Display) -> Matrix:
     """Take all runs to their end, at the same time where models are called, and return them.
 
@@ -154,19 +151,15 @@ def finish_together(parent: RunPlace, jobs: Sequence[Job], display: Display) -> 
     started = {number: run for number, (_, _, run) in enumerate(jobs) if isinstance(run, runner.Started)}
     is_live, stop = any(calls_live(one.tasks) for one in started.values()), Stop()
     turns: dict[object, threading.Lock] = {}
-    shown = {
-        number: display.open_run(jobs[number][0], count_questions(one.tasks))
-        for number, one in started.items()
-    }
+    sizes = {number: count_questions(one.tasks) for number, one in started.items()}
+    shown = {number: display.open_run(jobs[number][0], size) for number, size in sizes.items()}
 
     def work(number: int) -> Run | AnswerkeyError:
-        one, look = started[number], shown[number]
+        one, look, num_beside = started[number], shown[number], len(started) - 1 if is_live else 0
         one = replace(one, tasks=share_turns(one.tasks, turns, one.options))
         try:
             with stop.followed():
-                found: Run | AnswerkeyError = one.finish(
-                    look.report, look, len(started) - 1 if is_live else 0
-                )
+                found: Run | AnswerkeyError = one.finish(look.report, look, num_beside)
         except AnswerkeyError as error:
             found = error
         look.close(found if isinstance(found, AnswerkeyError) else None)

@@ -189,12 +189,9 @@ def label_runs(runs: Sequence[AnyRun], baseline: AnyRun | None = None, *, fewest
     labelled = dict(zip(name_runs(found), found, strict=True))
     for label, run in labelled.items():
         if run.status != "complete":
-            raise RunError(
-                "E508",
-                f"`{label}` is {run.status}: a share of the rest says nothing about the whole",
-                where=Place(file=str(run.path)) if run.path else None,
-                hint=f"`answerkey show {run.path}` says what is missing, and how to go on",
-            )
+            message = f"`{label}` is {run.status}: a share of the rest says nothing about the whole"
+            hint = f"`answerkey show {run.path}` says what is missing, and how to go on"
+            raise RunError("E508", message, where=Place(file=str(run.path)) if run.path else None, hint=hint)
     return labelled
 
 
@@ -249,11 +246,9 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         )
         shown = [listing(ids.head(SHOWN).to_list()) for ids in (lacking, extra)]
         if len(lacking) == first.table.height:
-            raise RunError(
-                "E508",
-                f"{names} have no sample in common: they are of other datasets",
-                hint=f"ids are such as {shown[0]} there, and {shown[1]} here",
-            )
+            message = f"{names} have no sample in common: they are of other datasets"
+            hint = f"ids are such as {shown[0]} there, and {shown[1]} here"
+            raise RunError("E508", message, hint=hint)
         if (len(lacking) or len(extra)) and not common:
             sides = ((lacking, first, other, shown[0]), (extra, other, first, shown[1]))
             told = ", and ".join(
@@ -269,19 +264,13 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
         if differs.height:
             sample, one, two = differs.select("sample_id", "truth", "truth_right").row(0)
             hint = "compare runs on the same dataset; with a corrected one, `answerkey rescore` the old run"
-            raise RunError(
-                "E508",
-                f"{differs.height} of {known.height} samples have another truth: `{sample}` is {one!r} in"
-                f" `{first.label}` and {two!r} in `{other.label}`",
-                hint=hint,
-            )
+            such = f"`{sample}` is {one!r} in `{first.label}` and {two!r} in `{other.label}`"
+            message = f"{differs.height} of {known.height} samples have another truth: {such}"
+            raise RunError("E508", message, hint=hint)
         if not known.height and is_other:
-            raise RunError(
-                "E508",
-                f"{names} are of other datasets, and their scorers know no truths by which the samples could"
-                " be matched",
-                hint="compare runs on the same dataset",
-            )
+            why = "their scorers know no truths by which the samples could be matched"
+            message = f"{names} are of other datasets, and {why}"
+            raise RunError("E508", message, hint="compare runs on the same dataset")
         if is_other:
             notices.append(Notice(f"the datasets of {names} differ, though samples and truths are the same"))
         if _describe_task(first) != _describe_task(other):

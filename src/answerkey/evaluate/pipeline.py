@@ -240,15 +240,12 @@ def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions
         if prepared.is_rescored:
             position = pl.int_range(pl.len()) // size
             is_missing = (pl.col("source") == NOT_ASKED) & ~position.is_in(list(shard.failed))
-            error = {
-                "status": CompletionStatus.ERROR.value,
-                "error": "the old run did not call its model for this row",
+            missing, why = pl.when(is_missing), "the old run did not call its model for this row"
+            changed = {
+                "status": missing.then(pl.lit(CompletionStatus.ERROR.value)).otherwise("status"),
+                "error": missing.then(pl.lit(why)).otherwise("error"),
             }
-            changed = [
-                pl.when(is_missing).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
-                for name, value in error.items()
-            ]
-            recorded = Completions(recorded.frame.with_columns(changed))
+            recorded = Completions(recorded.frame.with_columns(**changed))
         return recorded.number(trials)
     if solver is None:
         raise InternalError("E901", f"task `{prepared.task.key}` has neither completions nor a solver")

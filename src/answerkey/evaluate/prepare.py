@@ -125,11 +125,9 @@ class Options(Overrides):
             return 0
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(self.allow_failed))
         if not match or (not match[2] and "." in match[1]):
-            raise SpecError(
-                "E119",
-                f"`--allow-failed {self.allow_failed}` is neither a number of rows nor a share",
-                hint="write `--allow-failed 5` or `--allow-failed 2%`",
-            )
+            message = f"`--allow-failed {self.allow_failed}` is neither a number of rows nor a share"
+            hint = "write `--allow-failed 5` or `--allow-failed 2%`"
+            raise SpecError("E119", message, hint=hint)
         if match[2] and float(match[1]) > WHOLE:
             message = f"`--allow-failed {self.allow_failed}` is more than all rows"
             raise SpecError("E119", message, hint="write a share of at most `100%`, or a number of rows")
@@ -146,11 +144,9 @@ class Options(Overrides):
             return None
         match = re.fullmatch(r"{0}:{0}(?::{0})?".format(r"\s*(\d+(?:\.\d+)?)\s*"), self.price)
         if not match:
-            raise SpecError(
-                "E119",
-                f"`--price {self.price}` is not of the form `IN:OUT` or `IN:OUT:CACHED`",
-                hint="write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`",
-            )
+            message = f"`--price {self.price}` is not of the form `IN:OUT` or `IN:OUT:CACHED`"
+            hint = "write what a million tokens cost in USD, prompt and completion: `--price 0.15:0.60`"
+            raise SpecError("E119", message, hint=hint)
         prompt, completion, *cached = (float(one) / MILLION for one in match.groups() if one is not None)
         return Price(prompt, completion, cached[0] if cached else None)
 
@@ -384,7 +380,6 @@ def prepare_specification(
     is_named = specification.completions is not None and options.completions is None
     if is_named:  # the file names the completions, and may say which model wrote them
         options = replace(options, completions=str(specification.completions))
-    opened: list[Dataset] = []
     source, examples = specification.dataset, specification.examples
     with _collect(errors, source):
         source = replace(source, source=shared.share(pin_source, source.source))
@@ -396,10 +391,10 @@ def prepare_specification(
     task = specification.task
     with _collect(errors, source):
         selection = Selection() if is_check else specification.selection
-        opened.append(shared.share(_open_samples, source.source, selection, source.key))
-    if not opened:
+        dataset: Dataset = shared.share(_open_samples, source.source, selection, source.key)
+    if errors:
         return None, errors
-    dataset, table, recorded, shown = opened[0], None, None, None
+    table, recorded, shown = None, None, None
     with _collect(errors):
         if options.completions is not None:
             table = load_table(options.completions, by_trial=True).rows
@@ -417,9 +412,8 @@ def prepare_specification(
         errors.append(SpecError("E119", message, hint="leave `repeatability` out, or name a model"))
     with _collect(errors):
         if table is not None or options.completions is None:
-            recorded = find_completions(
-                task, dataset, table, options.completion_column, calls_model=calls_model
-            )
+            column = options.completion_column
+            recorded = find_completions(task, dataset, table, column, calls_model=calls_model)
         if options.split_thinking:
             recorded = split_recorded(task, dataset, recorded, calls_model=calls_model)
     model = None
@@ -429,12 +423,9 @@ def prepare_specification(
 
             model = open_model(specification.model)
         elif calls_model and needs_model and not is_check:
-            raise NoModelError(
-                "E119",
-                f"task `{task.key}` calls a model, and none is named",
-                where=task.place("definition", "solver"),
-                hint="add `--model builtin/random`, or bring recorded completions with `--completions FILE`",
-            )
+            message = f"task `{task.key}` calls a model, and none is named"
+            hint = "add `--model builtin/random`, or bring recorded completions with `--completions FILE`"
+            raise NoModelError("E119", message, where=task.place("definition", "solver"), hint=hint)
     errors.extend(_find_missing_logprobs(task, model))
     judges, problems = open_judges(task, specification.judges)
     errors.extend(problems)
@@ -641,19 +632,14 @@ def _find_missing_logprobs(task: Task, model: Model | None) -> list[AnswerkeyErr
         why = f"model `{model.name}` is not told to return them"
     elif isinstance(model, LiveModel) and not model.connection.generation.top_logprobs:
         why = f"model `{model.name}` is told to return no alternatives: `top_logprobs` is not set"
-    hint = (
-        "add `generation: {logprobs: true, top_logprobs: 10}` to the model, or `?top_logprobs=10` to its name"
-    )
-    return [
-        SpecError(
-            "E108",
-            f"scorer `{step.key}` reads log-probabilities, and {why}",
-            where=task.place("definition", "scorers", step.index),
-            hint=hint,
-        )
-        for step in task.scoring
-        if why and getattr(step.scorer, "reads_logprobs", False)
-    ]
+    found: list[AnswerkeyError] = []
+    for step in (one for one in task.scoring if why and getattr(one.scorer, "reads_logprobs", False)):
+        message = f"scorer `{step.key}` reads log-probabilities, and {why}"
+        hint = "add `generation: {logprobs: true, top_logprobs: 10}` to the model"
+        hint += ", or `?top_logprobs=10` to its name"
+        where = task.place("definition", "scorers", step.index)
+        found.append(SpecError("E108", message, where=where, hint=hint))
+    return found
 
 
 # Which columns of a dataset a task reads, so that no others are loaded.

@@ -248,12 +248,9 @@ CHANGED = "its content has changed since the run"
 
 def _gone(what: str, file: str | None, why: str) -> RunError:
     """Return E505 for something that a run refers to."""
-    return RunError(
-        "E505",
-        f"the run's {what} cannot be opened again: {why}",
-        where=Place(file=file),
-        hint="put the file back as it was, or run again with `--copy` so that the run keeps the completions",
-    )
+    message = f"the run's {what} cannot be opened again: {why}"
+    hint = "put the file back as it was, or run again with `--copy` so that the run keeps the completions"
+    return RunError("E505", message, where=Place(file=file), hint=hint)
 
 
 # The metrics of a finished run, measured by other groups or clusters; nothing is scored or written.
@@ -359,12 +356,9 @@ def rescore(
     old = load_run(run)
     chosen = read_options("rescore", options)
     if old.status == "running" or "stopped" in old.manifest or not old.tasks:
-        raise RunError(
-            "E507",
-            "a run that is not finished cannot be scored again",
-            where=Place(file=str(old.path)) if old.path else None,
-            hint=f"finish it first: `answerkey resume {old.path}`",
-        )
+        message = "a run that is not finished cannot be scored again"
+        hint = f"finish it first: `answerkey resume {old.path}`"
+        raise RunError("E507", message, where=Place(file=str(old.path)) if old.path else None, hint=hint)
     for name in FIXED:
         if getattr(chosen, name) is not None:
             raise SpecError(
@@ -436,9 +430,8 @@ def _choose_tasks(
         names = sorted({one.key for one in new.values()})
         hint = suggest(names[0], old) or f"tasks of the run: {listing(old)}"
         raise RunError("E504", f"the run has no task {listing(names)}", hint=hint)
-    left = [
-        Notice(f"task `{key}` is left out: it is not among the new tasks") for key in old if key not in chosen
-    ]
+    gone = [key for key in old if key not in chosen]
+    left = [Notice(f"task `{key}` is left out: it is not among the new tasks") for key in gone]
     definitions: dict[str, tuple[Any, Any]] = {
         key: (task.source["definition"], old[key].source["definition"]) for key, task in chosen.items()
     }
@@ -462,20 +455,14 @@ def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, opti
     repeated = tuple(one for one in kept if one is not None)
     for completions in (found.recorded, *repeated):
         if (asked := completions.num_trials) != task.num_trials:
-            raise RunError(
-                "E507",
-                f"task `{task.key}` has {task.num_trials} trials;"
-                f" the old run called its model {asked} times for each sample",
-                where=task.place("definition", "trials"),
-                hint=f"set `num_trials` to {asked}, or use `answerkey run`",
-            )
+            before = f"the old run called its model {asked} times for each sample"
+            message = f"task `{task.key}` has {task.num_trials} trials; {before}"
+            hint = f"set `num_trials` to {asked}, or use `answerkey run`"
+            raise RunError("E507", message, where=task.place("definition", "trials"), hint=hint)
     if task.choice_order != found.task.choice_order:
-        raise RunError(
-            "E507",
-            f"task `{task.key}` has another `choice_order` than the old run",
-            where=task.place("definition", "choice_order"),
-            hint="leave `choice_order` as it was, or use `answerkey run`",
-        )
+        message = f"task `{task.key}` has another `choice_order` than the old run"
+        hint = "leave `choice_order` as it was, or use `answerkey run`"
+        raise RunError("E507", message, where=task.place("definition", "choice_order"), hint=hint)
     origin = find_source(source["dataset"], task_run.stored_samples, entry["dataset"]["key"])
     dataset = DatasetSpec(entry["dataset"]["key"], origin, entry["dataset"]["display_name"])
     specification = Specification(
@@ -526,12 +513,9 @@ def reopen_stopped(
 ) -> Run | Started:
     """Return a run that stopped, ready to go on; one that is complete as it is."""
     if has_only_begun(place):
-        raise RunError(
-            "E507",
-            f"`{place}` stopped before its `run.json` was written: there is nothing to go on from",
-            where=Place(file=str(place)),
-            hint="start again with `answerkey run`; no model had been called",
-        )
+        message = f"`{place}` stopped before its `run.json` was written: there is nothing to go on from"
+        hint = "start again with `answerkey run`; no model had been called"
+        raise RunError("E507", message, where=Place(file=str(place)), hint=hint)
     if load_manifest(place)["status"] == "complete":
         forget_journal(place)  # a disk that had failed may have kept it
         return load_run(place)
@@ -544,11 +528,9 @@ def reopen_stopped(
         fixed = {*FIXED, "config", *GATES}
         fixed -= {"model"} if callable(given.get("model")) else set()  # a function is in no folder
         for name in given.keys() & fixed:
-            raise SpecError(
-                "E119",
-                f"`{name}` cannot be chosen: a run goes on with what it was started with",
-                hint="leave it out, or start a new run with `answerkey run`",
-            )
+            message = f"`{name}` cannot be chosen: a run goes on with what it was started with"
+            hint = "leave it out, or start a new run with `answerkey run`"
+            raise SpecError("E119", message, hint=hint)
         stored = manifest.get("options")
         if not isinstance(stored, Mapping):
             raise _refuse("it does not say which options it was started with")

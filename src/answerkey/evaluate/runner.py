@@ -173,12 +173,9 @@ def read_plan(path: TaskSource, options: Options) -> tuple[Plan, list[Notice]]:
     raise_all(loaded.errors)
     if loaded.value is None or not loaded.value.specifications:
         named = str(path) if isinstance(path, str | Path) else "the mapping"
-        raise SpecError(
-            "E119",
-            f"`{named}` names nothing to run",
-            where=Place(file=named),
-            hint="a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset",
-        )
+        message = f"`{named}` names nothing to run"
+        hint = "a run file needs an `evaluation` with `task_specifications`, or `tasks` and a dataset"
+        raise SpecError("E119", message, where=Place(file=named), hint=hint)
     trust_snippets((one for plan in loaded.value.split() for one in plan.specifications), options)
     raise_all(loaded.value.find_baseline_errors())
     return loaded.value, list(loaded.notices)
@@ -233,8 +230,129 @@ class Started:
 
     def finish(self, progress: Progress, listener: Listener | None, num_beside: int = 0) -> Run:
         """Take every task along its path, and return the run."""
-        with self.writer as writer:
-            return run_tasks(self, writer, progress, listener, num_beside)
+        with self.writer:
+            return self._run_tasks(progress, listener, num_beside)
+
+    def _run_tasks(self, progress: Progress, listener: Listener | None, num_beside: int) -> Run:
+        """Run every task and close the run; `num_beside` other runs call models at the same time.
+
+        It is incomplete when a call failed for good, or more samples could not be scored than `allow_failed`
+        says. A model that cannot be called ends the tasks that need it, and no others. What stops the run
+        before its end leaves it incomplete, too, with its journal; but rows that are wrong leave nothing of a
+        run that calls no model, so that it can be started again once they are mended.
+        """
+        writer, tasks, options = self.writer, self.tasks, self.options
+        changes: dict[str, Mapping[str, Any]] = {}
+        heard: list[Notice] = []
+        refused: list[AnswerkeyError] = []
+        failures: list[AnswerkeyError] = []
+        is_incomplete = is_stopped = False
+        is_kept = writer.is_resumed or any(one.calls_models for one in tasks)
+        session: Session | None = None
+
+        def describe_calls(key: str) -> dict[str, Any]:
+            return {} if session is None else session.describe(key)
+
+        def say_stopped(key: str, stop: KeyboardInterrupt) -> None:
+            try:
+                writer.stop({**changes, key: describe_calls(key)}, stop)
+            except AnswerkeyError as error:  # storage that cannot be reached is told of, and no more
+                if listener is not None:
+                    listener.warn(Notice(error.message, hint=error.hint))
+
+        with ExitStack() as stack:
+            if any(one.calls_models for one in tasks):
+                from answerkey.evaluate.session import open_session
+
+                opened = open_session(
+                    tasks, writer, options, listener, self.engine.actors, num_beside=num_beside
+                )
+                session = stack.enter_context(opened)
+            for one in tasks:
+                if session is not None and session.has_given_up(one):
+                    continue  # it would fail as the task before did
+                limit = options.failed_limit(one.dataset.num_samples)
+                try:
+                    outcomes = self._run_repetitions(one, session, progress, is_stopped=is_stopped)
+                except KeyboardInterrupt as stop:
+                    # Whoever sends a signal may not wait long: what there is first, then what still comes.
+                    say_stopped(one.key, stop)
+                    if session is not None:
+                        session.stack.close()
+                        say_stopped(one.key, stop)
+                    raise
+                except AnswerkeyError as stop:
+                    if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
+                        raise
+                    if (
+                        session is not None and stop.code in GIVEN_UP
+                    ):  # other models may be called all the same
+                        failures.append(stop)
+                        changes[one.key] = describe_calls(one.key)
+                        session.give_up(one.key)
+                        continue
+                    if is_kept or isinstance(stop, EngineError | InternalError):
+                        writer.stop({**changes, one.key: describe_calls(one.key)}, stop)
+                    else:
+                        writer.discard()
+                    raise
+                if not one.is_checked:
+                    heard.extend([*one.dataset.notices, *outcomes[0].notices])
+                refused.extend(outcomes[-1].refused)
+                failures.extend([outcomes[-1].failure] if outcomes[-1].failure else [])
+                if outcomes[-1].refused or outcomes[-1].failure:
+                    continue
+                found = {"counts": outcomes[0].totals["counts"], "encoded": outcomes[0].encoded}
+                changes[one.key] = found | describe_calls(one.key)
+                is_stopped |= outcomes[-1].is_stopped
+                is_incomplete |= any(each.errors or each.totals["unscored"] > limit for each in outcomes)
+                if session is not None:
+                    session.close_models(one.key)
+            if errors := refused or failures:
+                if is_kept:
+                    writer.stop(changes, errors[0])
+                else:
+                    writer.discard()
+                raise_all(distinct(errors))
+            told = writer.manifest["notices"]
+            more = [one for one in dict.fromkeys(map(str, heard)) if one not in told]
+            writer.manifest["notices"] = [*told, *more]
+
+        def decide_gates(run: Run) -> dict[str, Any]:
+            return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
+
+        conclude = decide_gates if writer.manifest.get("policies") else None
+        return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
+
+    def _run_repetitions(
+        self, prepared: Prepared, session: Session | None, progress: Progress, *, is_stopped: bool
+    ) -> list[Outcome]:
+        """Run a task as often as its specification says and return every outcome; most are run once.
+
+        Where calls or the user's code cost something, the first samples are tried first, and nothing more is
+        done once these have failed.
+        """
+        limit = self.options.failed_limit(prepared.dataset.num_samples)
+        # A batch may take a day, so it is handed in whole.
+        is_tried = prepared.spread in ("alone", "apart") and limit < FIRST and not self.options.batch
+        tables, outcomes = self.writer.task(prepared.key), list[Outcome]()
+        for number in range(prepared.specification.num_runs):
+            repeated = prepared.repeat(number)
+            outcome = run_task(
+                repeated if session is None else session.bind(repeated),
+                tables.repetition(number),
+                self.engine,
+                progress,
+                allowed=self.options.failed_limit(len(prepared.dataset)),
+                first=FIRST if is_tried else 0,
+                is_stopped=is_stopped or any(one.is_stopped for one in outcomes),
+            )
+            outcomes.append(outcome)
+            if outcome.refused or outcome.failure:
+                return outcomes
+        if len(outcomes) > 1:
+            compare_outcomes(prepared.task, tables, outcomes)
+        return outcomes
 
 
 def start_new(
@@ -293,133 +411,6 @@ def check_tasks(
         checked.append(replace(one, failed=problems.failed, is_checked=True))
     raise_all(errors)
     return checked, list(dict.fromkeys(notices))
-
-
-def run_tasks(
-    started: Started, writer: RunWriter, progress: Progress, listener: Listener | None, num_beside: int
-) -> Run:
-    """Run every task and close the run; `num_beside` other runs call models at the same time.
-
-    It is incomplete when a call failed for good, or more samples could not be scored than `allow_failed`
-    says. A model that cannot be called ends the tasks that need it, and no others. What stops the run before
-    its end leaves it incomplete, too, with its journal; but rows that are wrong leave nothing of a run that
-    calls no model, so that it can be started again once they are mended.
-    """
-    tasks, engine, options = started.tasks, started.engine, started.options
-    changes: dict[str, Mapping[str, Any]] = {}
-    heard: list[Notice] = []
-    refused: list[AnswerkeyError] = []
-    failures: list[AnswerkeyError] = []
-    is_incomplete = is_stopped = False
-    is_kept = writer.is_resumed or any(one.calls_models for one in tasks)
-    session: Session | None = None
-
-    def describe_calls(key: str) -> dict[str, Any]:
-        return {} if session is None else session.describe(key)
-
-    def say_stopped(key: str, stop: KeyboardInterrupt) -> None:
-        try:
-            writer.stop({**changes, key: describe_calls(key)}, stop)
-        except AnswerkeyError as error:  # storage that cannot be reached is told of, and no more
-            if listener is not None:
-                listener.warn(Notice(error.message, hint=error.hint))
-
-    with ExitStack() as stack:
-        if any(one.calls_models for one in tasks):
-            from answerkey.evaluate.session import open_session
-
-            opened = open_session(tasks, writer, options, listener, engine.actors, num_beside=num_beside)
-            session = stack.enter_context(opened)
-        for one in tasks:
-            if session is not None and session.has_given_up(one):
-                continue  # it would fail as the task before did
-            limit = options.failed_limit(one.dataset.num_samples)
-            try:
-                outcomes = _run_repetitions(one, writer, session, engine, progress, options, is_stopped)
-            except KeyboardInterrupt as stop:
-                # Whoever sends a signal may not wait long: what there is first, then what still comes.
-                say_stopped(one.key, stop)
-                if session is not None:
-                    session.stack.close()
-                    say_stopped(one.key, stop)
-                raise
-            except AnswerkeyError as stop:
-                if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
-                    raise
-                if session is not None and stop.code in GIVEN_UP:  # other models may be called all the same
-                    failures.append(stop)
-                    changes[one.key] = describe_calls(one.key)
-                    session.give_up(one.key)
-                    continue
-                if is_kept or isinstance(stop, EngineError | InternalError):
-                    writer.stop({**changes, one.key: describe_calls(one.key)}, stop)
-                else:
-                    writer.discard()
-                raise
-            if not one.is_checked:
-                heard.extend([*one.dataset.notices, *outcomes[0].notices])
-            refused.extend(outcomes[-1].refused)
-            failures.extend([outcomes[-1].failure] if outcomes[-1].failure else [])
-            if outcomes[-1].refused or outcomes[-1].failure:
-                continue
-            found = {"counts": outcomes[0].totals["counts"], "encoded": outcomes[0].encoded}
-            changes[one.key] = found | describe_calls(one.key)
-            is_stopped |= outcomes[-1].is_stopped
-            is_incomplete |= any(each.errors or each.totals["unscored"] > limit for each in outcomes)
-            if session is not None:
-                session.close_models(one.key)
-        if errors := refused or failures:
-            if is_kept:
-                writer.stop(changes, errors[0])
-            else:
-                writer.discard()
-            raise_all(distinct(errors))
-        told = writer.manifest["notices"]
-        more = [one for one in dict.fromkeys(map(str, heard)) if one not in told]
-        writer.manifest["notices"] = [*told, *more]
-
-    def decide_gates(run: Run) -> dict[str, Any]:
-        return {"gates": load_feature("policies").decide_gates(run, run.manifest["policies"])}
-
-    conclude = decide_gates if writer.manifest.get("policies") else None
-    return writer.finish("incomplete" if is_incomplete else "complete", changes, conclude)
-
-
-def _run_repetitions(
-    prepared: Prepared,
-    writer: RunWriter,
-    session: Session | None,
-    engine: Engine,
-    progress: Progress,
-    options: Options,
-    is_stopped: bool,  # noqa: FBT001 - of the run so far
-) -> list[Outcome]:
-    """Run a task as often as its specification says and return every outcome; most are run once.
-
-    Where calls or the user's code cost something, the first samples are tried first, and nothing more is done
-    once these have failed.
-    """
-    limit = options.failed_limit(prepared.dataset.num_samples)
-    # A batch may take a day, so it is handed in whole.
-    is_tried = prepared.spread in ("alone", "apart") and limit < FIRST and not options.batch
-    tables, outcomes = writer.task(prepared.key), list[Outcome]()
-    for number in range(prepared.specification.num_runs):
-        repeated = prepared.repeat(number)
-        outcome = run_task(
-            repeated if session is None else session.bind(repeated),
-            tables.repetition(number),
-            engine,
-            progress,
-            allowed=options.failed_limit(len(prepared.dataset)),
-            first=FIRST if is_tried else 0,
-            is_stopped=is_stopped or any(one.is_stopped for one in outcomes),
-        )
-        outcomes.append(outcome)
-        if outcome.refused or outcome.failure:
-            return outcomes
-    if len(outcomes) > 1:
-        compare_outcomes(prepared.task, tables, outcomes)
-    return outcomes
 
 
 # What the run folder says of a run and its tasks.
@@ -540,8 +531,7 @@ def _describe_source(source: Source) -> dict[str, Any]:
     if isinstance(source, MemorySource):
         rows = source.table.rows
         return {"type": source.type, "digest": source.table.digest, "encoded": sorted(rows.encoded)}
-    fields: Any = source
-    return asdict(fields)
+    return asdict(cast("Any", source))
 
 
 # `score`: tables in, a run out, nothing written.
@@ -599,11 +589,9 @@ def score(
     else:  # the samples' own completions stand in for calling a model
         recorded = find_own_completions(dataset.rows, column=column)
         if recorded is None:
-            raise SpecError(
-                "E119",
-                f"task `{ready.key}` calls a model, and there are neither completions nor a model",
-                hint="pass `completions`, `model`, or samples with a column `completion`",
-            )
+            message = f"task `{ready.key}` calls a model, and there are neither completions nor a model"
+            hint = "pass `completions`, `model`, or samples with a column `completion`"
+            raise SpecError("E119", message, hint=hint)
         refuse_unordered(ready)
         if ready.num_trials > 1:
             raise refuse_single(ready.num_trials)

@@ -276,10 +276,9 @@ class Observer:
             with self._lock:
                 self._batches[event.batch] = event
         elif isinstance(event, BatchLeft):
-            message = (
-                f"the batch `{event.batch}` of {event.calls} calls goes on at the endpoint, and is paid for"
-            )
-            self._warn(Notice(message, hint="`answerkey resume` collects it; nothing is handed in twice"))
+            what = f"the batch `{event.batch}` of {event.calls} calls"
+            hint = "`answerkey resume` collects it; nothing is handed in twice"
+            self._warn(Notice(f"{what} goes on at the endpoint, and is paid for", hint=hint))
 
     def _note_finished(self, event: Finished) -> None:
         call, completion, first = event.call, event.completion, None
@@ -395,22 +394,21 @@ def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, boo
     A letter cut off after one token may be just what was wanted, and is only worth a warning.
     """
     cut, invalid = sum(one.finish_reason == "length" for one in said), judged.invalid or 0
-    is_cut = cut == len(said)
     is_invalid = bool(judged.scored) and invalid >= UNREAD_SHARE * judged.scored
     # A dataset that is sorted by its truths has the same right answer fifty times.
     is_right = bool(judged.scored) and judged.correct == judged.scored
     is_same = len({(one.status, one.text) for one in said}) == 1 and not is_right
-    found = (
-        ["all INVALID" if invalid == judged.scored else f"mostly INVALID ({invalid})"] if is_invalid else []
-    )
-    found += ["all the same"] if is_same else []
-    found += ["all cut off by the token limit"] if is_cut else []
+    told = {
+        "all INVALID" if invalid == judged.scored else f"mostly INVALID ({invalid})": is_invalid,
+        "all the same": is_same,
+        "all cut off by the token limit": cut == len(said),
+    }
+    found = [what for what, is_so in told.items() if is_so]
     if not found:
         return None
-    text = said[0].text
-    shown = f"no text ({said[0].status.value})" if text is None else repr(text)
-    if text is not None and len(text) > _SHOWN:
-        shown = repr(f"{text[:_SHOWN]}…")
+    text = said[0].text or ""
+    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    shown = f"no text ({said[0].status.value})" if said[0].text is None else shown
     all_of_it = " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
     if 2 * cut > len(said):
         advice = "raise `max_tokens` in the model's `generation`, unless one letter is all you want"
@@ -508,11 +506,9 @@ class Session:
             # Where batches are written down; calls are sent one by one without.
             batches = self._journal if purpose == SOLVE and self.options.batch else None
             for one in self._journal.list_batches(bound.identity) if purpose == SOLVE and not batches else ():
-                raise SpecError(
-                    "E119",
-                    f"`--no-batch` cannot be used yet: the batch `{one.batch or one.file}` is under way",
-                    hint="`answerkey resume` without it collects it; what failed may then be sent one by one",
-                )
+                message = f"`--no-batch` cannot be used yet: the batch `{one.batch or one.file}` is under way"
+                hint = "`answerkey resume` without it collects it; what failed may then be sent one by one"
+                raise SpecError("E119", message, hint=hint)
             bound = replace(
                 bound,
                 limits=replace(bound.limits, max_open=self.max_open),
@@ -600,10 +596,9 @@ def open_session(
         for one in tasks:
             most = one.num_calls * one.specification.num_runs
             about = f"completions of `{one.key}` in which no choice is read, at most {most:,}"
-            for fallback in (
-                named for purpose, named in one.models.items() if purpose.startswith("fallback:")
-            ):
-                listener.say(f"fallback: `{fallback.name}` is asked about {about}")
+            for purpose, named in one.models.items():
+                if purpose.startswith("fallback:"):
+                    listener.say(f"fallback: `{named.name}` is asked about {about}")
         max_open, notices = (None, []) if actors is not None else _fit_connections(tasks, num_beside)
         for notice in notices:
             listener.warn(notice)

@@ -29,7 +29,6 @@ from answerkey.models.calls import (
     CallSettings,
     Event,
     Finished,
-    FinishedCalls,
     Limits,
     Retried,
     charge,
@@ -74,11 +73,9 @@ class ActorHandle(Protocol):
 
         Several calls may be under way at a time. What is given and what comes back can be pickled.
         """
-        ...
 
     def close(self) -> None:
         """End the process, whatever it is doing; twice does no harm."""
-        ...
 
 
 class ActorHost(Protocol):
@@ -86,14 +83,12 @@ class ActorHost(Protocol):
 
     def list_nodes(self) -> Sequence[Node]:
         """Return the nodes that are there now, in the same order each time."""
-        ...
 
     def open(self, node: Node, build: Callable[[str], object]) -> ActorHandle:
         """Start a process on a node; `build` is called there with the node's address, and its value kept.
 
         Returns at once. What `build` raises is raised by every call.
         """
-        ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,15 +241,12 @@ class FedRound(Round):
                 self._client.background.call(lambda: free(count))
                 self._taken = []
                 self._changed.notify_all()
-            self._changed.wait_for(
-                lambda: (
-                    self._taken
-                    or self._finished
-                    or self._is_over
-                    or (self._end_reason is not None and not self._is_told)
-                ),
-                seconds,
-            )
+
+            def has_news() -> bool:
+                is_told = self._end_reason is None or self._is_told
+                return bool(self._taken or self._finished or self._is_over or not is_told)
+
+            self._changed.wait_for(has_news, seconds)
             if self._finished and not self._taken:
                 self._taken, self._finished = self._finished, []
                 self._number += 1
@@ -289,11 +281,11 @@ class FedRound(Round):
     async def _flush(self) -> None:
         """Wait until all is kept, or nobody is there any more."""
 
-        def wait_until_kept() -> None:
+        def wait_until(is_kept: Callable[[], bool]) -> None:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_abandoned or not (self._finished or self._taken))
+                self._changed.wait_for(is_kept)
 
-        await asyncio.get_running_loop().run_in_executor(self._client.executor, wait_until_kept)
+        await self._in_thread(wait_until, lambda: self._is_abandoned or not (self._finished or self._taken))
 
 
 # In the process of the run.
@@ -381,7 +373,9 @@ class ActorClient(ModelClient):
             for node, share in zip(nodes, shares, strict=False):
                 order = Order.pack(share, limits)
                 window = 2 * (share.max_concurrent or limits.max_concurrent)
-                self.workers.append(Worker(node, self._open_actor(node, order), order, window))
+                self.workers.append(
+                    Worker(node, self._actors.open(node, partial(ModelActor, order)), order, window)
+                )
         return started
 
     def replace_worker(self, worker: Worker) -> bool:
@@ -396,11 +390,8 @@ class ActorClient(ModelClient):
                 self.workers.remove(worker)
                 return False
             worker.node = min(nodes, key=lambda node: sum(one.node == node for one in self.workers))
-        worker.actor = self._open_actor(worker.node, worker.order)
+        worker.actor = self._actors.open(worker.node, partial(ModelActor, worker.order))
         return True
-
-    def _open_actor(self, node: Node, order: Order) -> ActorHandle:
-        return self._actors.open(node, partial(ModelActor, order))
 
 
 def _close_workers(workers: list[Worker]) -> None:
@@ -436,7 +427,7 @@ class ActorRound(Round):
             await asyncio.wait(self._tasks)
         if self._unkept:  # it is paid for
             with suppress(AnswerkeyError):
-                await self._add(self._unkept)
+                await self._in_thread(self._settings.ledger.add, self._unkept)
         for task in self._halting:
             task.cancel()
         for reserved in self._reserved.values():
@@ -537,8 +528,8 @@ class ActorRound(Round):
                 cost = charge_completion(self._settings.price, said)
                 self._settings.budget.settle(self._reserved.pop(number), cost)
                 self._endpoint.note_usage(said, 0)
-                call = self._calls[number]
-                finished.append((call, said.with_fields(prompt=call.messages)))
+                prompt = self._calls[number].messages
+                finished.append((self._calls[number], said.with_fields(prompt=prompt)))
         if news.finished:
             worker.losses = 0
         if news.reason is not None and not self._is_stopped:
@@ -547,7 +538,7 @@ class ActorRound(Round):
             return
         if not self._is_broken:
             try:
-                await self._add(finished)
+                await self._in_thread(self._settings.ledger.add, finished)
             except AnswerkeyError as error:
                 self._is_broken = True
                 self.stop(error, grace=GRACE_SECONDS)
@@ -567,16 +558,10 @@ class ActorRound(Round):
             return False
         await self._endpoint.clock.sleep(float(worker.losses - 1))
         try:
-            is_open = await asyncio.get_running_loop().run_in_executor(
-                None, self._pool.replace_worker, worker
-            )
+            is_open = await asyncio.to_thread(self._pool.replace_worker, worker)
         except AnswerkeyError as error:
             self.stop(error, grace=GRACE_SECONDS)
             return False
         if not is_open and not self._pool.workers:
             self.stop(EngineError("E602", f"no node is left that could call the model: {why}", hint=_HINT))
         return is_open
-
-    async def _add(self, finished: FinishedCalls) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._client.executor, self._settings.ledger.add, finished)

@@ -16,8 +16,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from secrets import token_hex
-from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar
+from typing import Any, ClassVar, Protocol, TypeGuard
 from urllib.parse import quote, urlencode, urlsplit
 
 from answerkey.errors import AnswerkeyError, SolverError
@@ -39,15 +40,7 @@ from answerkey.models.calls import (
 from answerkey.models.client import BUDGET_POLL_SECONDS, LOG, ModelClient, Round
 from answerkey.models.providers import CHAT_PATH, Connection
 from answerkey.models.responses import ANSWERED, fail, find_complaint, read_body, read_count, shorten
-from answerkey.models.retry import (
-    Health,
-    Reply,
-    Request,
-    Retry,
-    Verdict,
-    judge,
-    read_retry_after,
-)
+from answerkey.models.retry import Health, Reply, Request, Retry, Verdict, judge, read_retry_after
 from answerkey.types import Completion, CompletionStatus
 
 #: Where each line of a batch is sent, whatever the base URL: the APIs that have batches name it like this.
@@ -61,8 +54,7 @@ LISTED, PAGES = 100, 20
 SILENCE = {
     "completed": "the batch says nothing of this call",
     "expired": "the batch expired before this call was answered",
-    "cancelled": "the batch was cancelled before this call was answered",
-    "canceled": "the batch was cancelled before this call was answered",
+    **dict.fromkeys(("cancelled", "canceled"), "the batch was cancelled before this call was answered"),
 }
 #: Clocks may differ by so many seconds.
 CLOCK_SECONDS = 600.0
@@ -76,8 +68,6 @@ _LONGEST_ID = 512
 
 #: The lines of an output, as a file or as they are.
 Lines = bytes | Sequence[object]
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 class BatchBook(Protocol):
@@ -243,29 +233,21 @@ class BatchApi:
     async def create(self, submitted: Submitted, content: bytes | None) -> BatchState:
         """Return the new batch over a file, or the one that is there in spite of an error.
 
-        `content` are its lines, None where they were handed in by an earlier process. Raises `Refused`; there
-        is no batch then.
+        `content` are its lines, None where they were handed in by an earlier process, which may have come to
+        a batch. Raises `Refused`; there is no batch then.
         """
-
-        async def recall() -> bytes | None:
-            found = await self._find(submitted)
-            return None if found is None else json.dumps(found).encode()
-
+        if content is None and (found := await self._find(submitted)) is not None:
+            return self._read(_parse(found))
         request = self._order(submitted.file, content)
         is_large = len(request.body or b"") > MEGABYTE
         limits = self._transfer if is_large else self._client.endpoint.limits
-        return self._read(_parse(await self._fetch(request, limits, recall)))
+        return self._read(_parse(await self._fetch(request, limits, partial(self._find, submitted))))
 
     def _order(self, file: str, content: bytes | None) -> Request:
         """Return the request that makes a batch."""
         del content  # it is in the file
         wanted = {"input_file_id": file, "endpoint": ENDPOINT, "completion_window": WINDOW}
         return Request(json.dumps(wanted).encode(), url=self._locate("batches"))
-
-    async def find(self, submitted: Submitted) -> BatchState | None:
-        """Return the batch over a file, if there is one; None as well where batches are not listed."""
-        found = await self._find(submitted)
-        return None if found is None else self._read(found)
 
     async def look(self, batch: str) -> BatchState:
         """Return how far a batch is; raises `Gone`."""
@@ -287,7 +269,8 @@ class BatchApi:
             done, is_over = min(state.done, total), state.status in OVER
             self._client.settings.watch(BatchSeen(state.batch, state.status, done, total, is_over))
 
-    async def _find(self, submitted: Submitted) -> Mapping[str, Any] | None:
+    async def _find(self, submitted: Submitted) -> bytes | None:
+        """Return the batch over a file as it is shown; None as well where batches are not listed."""
         name, most, following = self.listed
         after: dict[str, str] = {}
         for _ in range(PAGES):
@@ -300,7 +283,7 @@ class BatchApi:
             batches = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
             for one in batches:
                 if await self._is_ours(one, submitted):
-                    return one
+                    return json.dumps(one).encode()
             token = page.get("nextPageToken")
             if batches and page.get("has_more"):
                 token = batches[-1].get("id")
@@ -492,12 +475,9 @@ class GeminiBatches(AnthropicBatches):
     @staticmethod
     def read_batch(found: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a batch in the form of OpenAI's; its counts are texts."""
-        names = {
-            "total": "requestCount",
-            "completed": "successfulRequestCount",
-            "failed": "failedRequestCount",
-        }
-        texts = {name: str(_dig(found, "metadata", "batchStats", theirs)) for name, theirs in names.items()}
+        names = {"total": "request", "completed": "successfulRequest", "failed": "failedRequest"}
+        stats = _dig(found, "metadata", "batchStats")
+        texts = {name: str(_dig(stats, f"{theirs}Count")) for name, theirs in names.items()}
         counts = {name: int(text) for name, text in texts.items() if text.isdecimal()}
         batch = str(found.get("name") or "").removeprefix("batches/")
         status = str(_dig(found, "metadata", "state")).partition("_STATE_")[2] or None
@@ -654,8 +634,7 @@ class BatchRound(Round):
 
     async def _name(self, submitted: Submitted, content: bytes | None) -> Submitted:
         """Return a batch with its name, written down; one without content may be there already."""
-        found = None if content is not None else await self._api.find(submitted)
-        state = found or await self._api.create(submitted, content)
+        state = await self._api.create(submitted, content)
         named = replace(submitted, batch=state.batch)
         await self._in_thread(self._book.keep_batch, named)
         self._api.known.add(state.batch)
@@ -725,9 +704,6 @@ class BatchRound(Round):
             self._settings.budget.settle(self._reserved.pop(call.key, 0.0), cost)
         for call, completion in finished:
             self._tell(Finished(call, completion, is_known=False))
-
-    async def _in_thread(self, work: Callable[[U], T], argument: U) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._client.executor, work, argument)
 
     def _tell(self, event: Event) -> None:
         if self._settings.watch is not None:

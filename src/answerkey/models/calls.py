@@ -236,10 +236,8 @@ class Budget:
             if self.max_calls is not None and self.calls >= self.max_calls:
                 raise SolverError("E305", f"stopped at the limit of {self.max_calls} calls", hint=RESUME_HINT)
             if self.max_cost is not None and self.spent + cost > self.max_cost:
-                message = (
-                    f"stopped before the limit of {self.max_cost:g}: {self.spent:.4f} is spent, "
-                    f"and the next call may cost {cost:.4f}"
-                )
+                why = f"{self.spent:.4f} is spent, and the next call may cost {cost:.4f}"
+                message = f"stopped before the limit of {self.max_cost:g}: {why}"
                 raise SolverError("E305", message, hint=RESUME_HINT)
             if self.max_cost is not None and self.spent + self._reserved + cost > self.max_cost:
                 return False

@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from answerkey.errors import AnswerkeyError
@@ -61,6 +63,7 @@ MOST_UNSETTLED = 1_000
 GARBAGE_THRESHOLD = 50_000
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 def open_http(connection: Connection, limits: Limits) -> HttpClient:
@@ -181,12 +184,8 @@ class Round:
     async def run(self) -> dict[str, Completion]:
         """Return the completions by key; raise what made it stop. After `stop(None)`: what there is."""
         self._http = self._client.start_http()
-        self._commits = Commits(
-            self._settings.ledger,
-            self._client.executor,
-            self._note_kept,
-            lambda error: self.stop(error, grace=GRACE_SECONDS),
-        )
+        ledger, end = self._settings.ledger, partial(self.stop, grace=GRACE_SECONDS)
+        self._commits = Commits(ledger, self._client.executor, self._note_kept, end)
         try:
             with collect_garbage_rarely():
                 for _ in range(self._size):
@@ -294,6 +293,10 @@ class Round:
             await clock.sleep(wait)
             await semaphore.enter(is_again=True)
 
+    async def _in_thread(self, work: Callable[[U], T], argument: U) -> T:
+        """Do something with the ledger, or with what is written beside it, outside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._client.executor, work, argument)
+
     def _tell(self, event: Event) -> None:
         """Let who looks on hear an event; an error that this raises stops the calls."""
         if self._settings.watch is not None:
@@ -332,6 +335,7 @@ def collect_garbage_rarely() -> Iterator[None]:
         gc.set_threshold(first, *others)
 
 
+@dataclass(eq=False)
 class Commits:
     """The way of finished calls to a ledger: written in the event loop, made safe in a thread.
 
@@ -339,25 +343,18 @@ class Commits:
     take, and what comes after, is handed to it once more at the end: it is paid for.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        executor: Executor,
-        on_kept: Callable[[FinishedCalls], None],
-        on_error: Callable[[BaseException], None],
-    ) -> None:
-        self._ledger = ledger
-        self._executor = executor
-        self._on_kept = on_kept
-        self._on_error = on_error
-        self._loop = asyncio.get_running_loop()
-        self._gathered: list[tuple[Call, Completion]] = []
-        self._unsettled: list[tuple[Call, Completion]] = []
-        self._writing: asyncio.Handle | None = None
-        self._settling: asyncio.Handle | None = None
-        self._task: asyncio.Future[None] | None = None
-        self._has_failed = False
-        self._written_at = -GATHER_SECONDS
+    _ledger: Ledger
+    _executor: Executor
+    _on_kept: Callable[[FinishedCalls], None]
+    _on_error: Callable[[BaseException], None]
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _gathered: list[tuple[Call, Completion]] = field(default_factory=list)
+    _unsettled: list[tuple[Call, Completion]] = field(default_factory=list)
+    _writing: asyncio.Handle | None = None
+    _settling: asyncio.Handle | None = None
+    _task: asyncio.Future[None] | None = None
+    _has_failed: bool = False
+    _written_at: float = -GATHER_SECONDS
 
     def put(self, call: Call, completion: Completion) -> None:
         """Hand in a finished call."""
@@ -382,10 +379,9 @@ class Commits:
         is_held = self._has_failed or len(self._unsettled) >= MOST_UNSETTLED
         if self._gathered and self._writing is None and not is_held:
             at = self._written_at + GATHER_SECONDS
-            is_late = self._loop.time() >= at
-            self._writing = (
-                self._loop.call_soon(self._write) if is_late else self._loop.call_at(at, self._write)
-            )
+            loop = self._loop
+            is_late = loop.time() >= at
+            self._writing = loop.call_soon(self._write) if is_late else loop.call_at(at, self._write)
 
     def _write(self) -> None:
         if self._writing is not None:

@@ -559,16 +559,13 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """The name as the user wrote it."""
-        ...
 
     @property
     def is_simulated(self) -> bool:
         """Whether the completions are made up from the key."""
-        ...
 
     def answer(self, questions: Sequence[Question]) -> list[Completion]:
         """Return one completion for each question, in order."""
-        ...
 
 
 def missing_parts(model: Model, known: Known | None) -> frozenset[str]:

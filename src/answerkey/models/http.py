@@ -177,9 +177,8 @@ async def list_models(connection: Connection, client: HttpClient, *, seconds: fl
         return []
     entries = told.get("data") if isinstance(told, dict) else None
     named = [one.get("id") for one in (entries if isinstance(entries, list) else ()) if isinstance(one, dict)]
-    return [
-        one for one in named if isinstance(one, str) and re.fullmatch(r"[^?#\s]+", one) and one.isprintable()
-    ]
+    texts = [one for one in named if isinstance(one, str)]
+    return [one for one in texts if re.fullmatch(r"[^?#\s]+", one) and one.isprintable()]
 
 
 def explain_error(error: Exception, host: str, seconds: float, *, has_begun: bool = False) -> NoReply:

@@ -204,8 +204,7 @@ def expand_images(messages: Sequence[Message]) -> list[dict[str, object]]:
 
 def list_images(messages: Sequence[Message]) -> list[Image]:
     """Return the images in messages, in order."""
-    contents = [content for one in messages if isinstance(content := one.get("content"), list)]
-    return [part for content in contents for part in content if isinstance(part, Image)]
+    return [part for part in find_stored(messages) if isinstance(part, Image)]
 
 
 def count_characters(body: bytes) -> int:
@@ -231,11 +230,8 @@ def write_content(content: object) -> str | None:
     """Return the content of a stored message as text, with a line for each image; None where it has none."""
     if not isinstance(content, list) or not (images := find_stored([{"content": content}])):
         return None
-    texts = [one.get("text") if isinstance(one, Mapping) else one for one in content]
-    lines = [
-        describe_image(one) if one in images else str(text) for one, text in zip(content, texts, strict=True)
-    ]
-    return "\n".join(lines)
+    told = [describe_image(one) if one in images else one for one in content]
+    return "\n".join(str(one.get("text") if isinstance(one, Mapping) else one) for one in told)
 
 
 def hide_images(text: str) -> str:

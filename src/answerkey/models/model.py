@@ -126,8 +126,6 @@ def find_offers(caller: Caller) -> list[Offer]:
 
     The servers are asked all at once, for two seconds at most; nothing is sent to another machine.
     """
-    import asyncio
-
     from answerkey.models.http import HttpClient, list_models
     from answerkey.models.providers import connect
 
@@ -317,9 +315,8 @@ class CodeModel(CallSettings, ABC):
                     self.watch(Finished(call, completion, is_known=False))
             if stop is not None:
                 raise stop
-            if len(answered) >= ENOUGH and {one.status for one in answered.values()} == {
-                CompletionStatus.ERROR
-            }:
+            has_failed = all(one.status is CompletionStatus.ERROR for one in answered.values())
+            if len(answered) >= ENOUGH and has_failed:
                 said = f"the first {len(answered)} calls of `{self.name}` all failed; {completion.error}"
                 raise SolverError("E306", said, hint="what was asked is asked again when the run is resumed")
         return answered
@@ -373,16 +370,16 @@ class SnippetModel(CodeModel):
         arguments = ([{"messages": one} if is_later else one, environment] for one in shown)
         try:
             for call, outcome in zip(calls, self._process.call_all(arguments), strict=True):
-                yield call, replace(self._read_hidden(outcome), prompt=call.messages, source="live")
+                if isinstance(outcome, SnippetError):
+                    said = fail(self._hide(str(outcome)))
+                else:
+                    given = self._hide_keys(outcome) if self._keys else outcome
+                    said = self._read(given, self.snippet.function)
+                yield call, replace(said, prompt=call.messages, source="live")
                 heed_stop()
         except SnippetError as problem:
             message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
-
-    def _read_hidden(self, outcome: object) -> Completion:
-        if isinstance(outcome, SnippetError):
-            return fail(self._hide(str(outcome)))
-        return self._read(self._hide_keys(outcome) if self._keys else outcome, self.snippet.function)
 
     def _hide_keys(self, value: object) -> object:
         """Return what a snippet gave without the keys that it was given; its other values are no secrets."""
@@ -516,10 +513,8 @@ class PackageModel(CodeModel):
         if len(said) != len(calls):
             message = f"model `{self.name}` gave {len(said)} completions for {len(calls)} questions"
             raise SolverError("E306", message, hint="the package that brings the model must mend that")
-        pairs = zip(calls, said, strict=True)
-        return (
-            (call, replace(one, prompt=call.messages, source=one.source or "live")) for call, one in pairs
-        )
+        for call, one in zip(calls, said, strict=True):
+            yield call, replace(one, prompt=call.messages, source=one.source or "live")
 
     def close(self) -> None:
         """Let go of what the model holds, if it does."""

@@ -71,6 +71,7 @@ from answerkey.templates import JsonText, RowError, Template, TemplateStopped
 from answerkey.types import Completion
 
 Message = Mapping[str, object]
+Body = dict[str, object]
 #: What prompts may share: roles and texts.
 Prefix = tuple[tuple[str, str], ...]
 
@@ -180,16 +181,12 @@ class Connection:
 
     def hide(self, text: str) -> str:
         """Return a text, such as the message of a foreign exception, with every secret in it as `***`."""
-        return self._hidden.sub(HIDDEN.encode(), text.encode(errors="surrogatepass")).decode(
-            errors="surrogatepass"
-        )
+        hidden = self._hidden.sub(HIDDEN.encode(), text.encode(errors="surrogatepass"))
+        return hidden.decode(errors="surrogatepass")
 
     def reveal_headers(self) -> dict[str, str]:
         """Return the headers as they are sent; the one place where secrets leave their cover."""
-        return {
-            name: value.reveal() if isinstance(value, Secret) else value
-            for name, value in self.headers.items()
-        }
+        return {name: one.reveal() if isinstance(one, Secret) else one for name, one in self.headers.items()}
 
     def ask_for(self, schema: Mapping[str, object]) -> Connection:
         """Return the connection for answers of a shape; the same one where the API cannot be asked for it."""
@@ -218,10 +215,12 @@ class Connection:
     def require_address(self) -> None:
         """Raise SpecError E119 when the address is that of a node, and none is meant."""
         if self.is_per_node:
-            message = (
-                f"model `{self.name}`: `{NODE_IP}` stands for the node of a cluster that sends the request"
+            what = f"`{NODE_IP}` stands for the node of a cluster that sends the request"
+            raise SpecError(
+                "E119",
+                f"model `{self.name}`: {what}",
+                hint="add `--engine ray`, or write an address in its place",
             )
-            raise SpecError("E119", message, hint="add `--engine ray`, or write an address in its place")
 
     def require_images(self, kinds: Iterable[str]) -> None:
         """Raise SpecError E301 for images of kinds that the API does not take."""
@@ -256,12 +255,13 @@ class Connection:
             return None
         about = {"model_ref": self.model or "", "provider_api_url": self.url}
         try:
-            found = [  # tokens of the cache are among the input's
-                prices.calc_price(
-                    prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS}), **about
-                )
-                for name in ("output_tokens", "cache_read_tokens", "cache_write_tokens")
-            ]
+            names = (
+                "output_tokens",
+                "cache_read_tokens",
+                "cache_write_tokens",
+            )  # which are among the input's
+            usages = [prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS}) for name in names]
+            found = [prices.calc_price(usage, **about) for usage in usages]
         except LookupError:
             return None
         first, read, written = (float(one.input_price) / _PRICED_TOKENS for one in found)
@@ -284,10 +284,9 @@ class Connection:
     def _secrets(self) -> list[bytes]:
         """The secrets, longest first, as they stand in a body without a backslash."""
         held = (*self.headers.values(), self.key)
-        texts = {
-            one.reveal() for one in held if isinstance(one, Secret) and len(one.reveal()) >= SHORTEST_KEY
-        }
-        return [text.encode() for text in sorted(texts, key=len, reverse=True)]
+        texts = {one.reveal() for one in held if isinstance(one, Secret)}
+        long = [text for text in texts if len(text) >= SHORTEST_KEY]
+        return [text.encode() for text in sorted(long, key=len, reverse=True)]
 
     @cached_property
     def _hidden(self) -> re.Pattern[bytes]:
@@ -313,7 +312,7 @@ class Api:
 
     name: ApiName
     identity: object
-    write: Callable[[Connection, Sequence[Message], dict[str, object]], dict[str, object]]
+    write: Callable[[Connection, Sequence[Message], Body], Body]
     take: Callable[[Mapping[str, object]], Completion]
     path: str
     root: str = "/v1"
@@ -406,9 +405,7 @@ def _check_role(role: object, roles: set[str]) -> None:
         raise SolverError("E302", f"a message has the role {role!r}, which this API does not take")
 
 
-def _write_chat(
-    connection: Connection, messages: Sequence[Message], given: dict[str, object]
-) -> dict[str, object]:
+def _write_chat(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
     body["messages"] = expand_images(messages)
     generation = connection.generation
@@ -418,9 +415,7 @@ def _write_chat(
     return body | given
 
 
-def _write_text(
-    connection: Connection, messages: Sequence[Message], given: dict[str, object]
-) -> dict[str, object]:
+def _write_text(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
     """Write the messages as one text, without roles, parted by an empty line; `logprobs` is a number."""
     body: dict[str, object] = {} if connection.model is None else {"model": connection.model}
     body["prompt"] = "\n\n".join(read_text(message) for message in messages)
@@ -432,9 +427,7 @@ def _write_text(
     return body | given
 
 
-def _write_responses(
-    connection: Connection, messages: Sequence[Message], given: dict[str, object]
-) -> dict[str, object]:
+def _write_responses(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
     """Write all messages as `input`, in their order; this API knows the roles of the system, too."""
     for message in messages:
         _check_role(message.get("role", "user"), {"system", "developer", "user", "assistant"})
@@ -447,14 +440,12 @@ def _write_responses(
     return {"model": connection.model, "input": told, **given}
 
 
-def _write_anthropic(
-    connection: Connection, messages: Sequence[Message], given: dict[str, object]
-) -> dict[str, object]:
+def _write_anthropic(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
     system, others = _split_system(messages)
     budget = connection.generation.reasoning_budget
     if budget is not None:
         given["thinking"] = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
-    body = {
+    body: dict[str, Any] = {
         "model": connection.model,
         "max_tokens": DEFAULT_MAX_TOKENS + (budget or 0),  # which limits thoughts and answer together
         "messages": [{"role": role, "content": write_parts(one, "anthropic")} for role, one in others],
@@ -462,7 +453,15 @@ def _write_anthropic(
         **given,
     }
     prefix = _cut_prefix(messages) if connection.shared else ()
-    return _mark_prefix(body, prefix) if prefix in connection.shared else body
+    if prefix not in connection.shared:
+        return body
+    # The last block of the prefix is marked: it is cached up to there.
+    told = sum(role not in {"system", "developer"} for role, _ in prefix)
+    holder, name = (body["messages"][told - 1], "content") if told else (body, "system")
+    content = holder[name]
+    *parts, last = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    holder[name] = [*parts, {**last, "cache_control": {"type": "ephemeral"}}]
+    return body
 
 
 def _cut_prefix(messages: Sequence[Message]) -> Prefix:
@@ -472,32 +471,16 @@ def _cut_prefix(messages: Sequence[Message]) -> Prefix:
     return tuple((str(one.get("role", "user")), str(one.get("content"))) for one in before)
 
 
-def _mark_prefix(body: dict[str, Any], prefix: Prefix) -> dict[str, object]:
-    """Mark the last block of a prefix in a body of Anthropic: it is cached up to there."""
-    told = sum(role not in {"system", "developer"} for role, _ in prefix)
-    holder, name = (body["messages"][told - 1], "content") if told else (body, "system")
-    content = holder[name]
-    *parts, last = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    holder[name] = [*parts, {**last, "cache_control": {"type": "ephemeral"}}]
-    return body
-
-
-_GEMINI_ROLES = {"user": "user", "assistant": "model"}
-
-
-def _write_gemini(
-    connection: Connection, messages: Sequence[Message], given: dict[str, object]
-) -> dict[str, object]:
+def _write_gemini(connection: Connection, messages: Sequence[Message], given: Body) -> Body:
     system, others = _split_system(messages)
     generation = connection.generation
     if generation.wants_logprobs:
         given["responseLogprobs"] = True
         if generation.top_logprobs is not None:
             given["logprobs"] = generation.top_logprobs
+    roles = {"user": "user", "assistant": "model"}
     return {
-        "contents": [
-            {"role": _GEMINI_ROLES[role], "parts": write_parts(one, "gemini")} for role, one in others
-        ],
+        "contents": [{"role": roles[role], "parts": write_parts(one, "gemini")} for role, one in others],
         **({} if system is None else {"systemInstruction": {"parts": [{"text": system}]}}),
         **({"generationConfig": given} if given else {}),
     }
@@ -856,11 +839,9 @@ def _guard_key(
     if not secret or secret.origin != "caller" or address.is_callers or is_own:
         return
     if not is_loopback(url) and not model.caller.allows(url):
-        raise SpecError(
-            "E117",
-            f"model `{model.name}`: a file of the project names the host `{host}` for your {what}",
-            hint=f"if that host may have it, run again with `--allow-host {host}`",
-        )
+        message = f"model `{model.name}`: a file of the project names the host `{host}` for your {what}"
+        hint = f"if that host may have it, run again with `--allow-host {host}`"
+        raise SpecError("E117", message, hint=hint)
 
 
 def _check_connection(found: Connection, model: ModelConfig) -> None:
@@ -884,10 +865,10 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
         message = f"{start}: {found.api.title}{where} does not take {listing(unfit)}"
         raise SpecError("E108", message, hint=hint)
     if (budget := generation.reasoning_budget) and budget >= (generation.max_tokens or inf):
-        message = (
-            f"{start}: `reasoning_budget` {budget} leaves nothing of `max_tokens` {generation.max_tokens}"
+        what = f"`reasoning_budget` {budget} leaves nothing of `max_tokens` {generation.max_tokens}"
+        raise SpecError(
+            "E108", f"{start}: {what}", hint="`max_tokens` limits the thoughts and the answer together"
         )
-        raise SpecError("E108", message, hint="`max_tokens` limits the thoughts and the answer together")
     for pair in (FORCED, ("echo", FORCED[0]), ("echo", FORCED[1])):
         if all(getattr(generation, name) for name in pair):
             message = f"{start}: {listing(pair)} cannot be set together"
@@ -905,12 +886,11 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
         own = found.api.build_own(probed, probe) | {"stream": False}
         if (name := find_shared(extra, own)) is not None:
             hint = "leave it out of `extra_body`; parameters of `generation` stand there"
-            raise SpecError(
-                "E108", f"{start}: `{name}` of `extra_body` is set by answerkey itself", hint=hint
-            )
+            message = f"{start}: `{name}` of `extra_body` is set by answerkey itself"
+            raise SpecError("E108", message, hint=hint)
     for name, text in found.reveal_headers().items():
         if not _HEADER_TEXT.fullmatch(text):
-            message = f"model `{model.name}`: the value of the header `{name}` cannot be sent"
+            message = f"{start}: the value of the header `{name}` cannot be sent"
             raise SpecError("E117", message, hint="it holds a line break, or characters other than ASCII")
     if found.trusted_ca is not None:
         import ssl

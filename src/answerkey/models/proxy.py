@@ -66,9 +66,8 @@ def open_tls_context(trusted: str | None = None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
         except OSError as error:  # ssl.SSLError is one
-            message = (
-                f"`{CERTIFICATES}` names `{bundle}`, which holds no certificates: {error.strerror or error}"
-            )
+            why = f"which holds no certificates: {error.strerror or error}"
+            message = f"`{CERTIFICATES}` names `{bundle}`, {why}"
             raise SpecError("E119", message, hint="name a file of PEM certificates, or unset it") from None
     return context
 

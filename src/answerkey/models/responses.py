@@ -157,7 +157,8 @@ def _read_one(message: Found) -> Completion:
     if isinstance(content, str | int | float):
         texts = [str(content)]
     thoughts = [_find_thought(message, *THOUGHT_FIELDS)]
-    thoughts += [_find_thought(part, *THOUGHT_FIELDS, "text") for part in parts if _is_thought(part)]
+    thinking = [part for part in parts if _is_one_of(_get(part, "type"), THOUGHT_PARTS)]
+    thoughts += [_find_thought(part, *THOUGHT_FIELDS, "text") for part in thinking]
     reasoning = mend_text("\n".join(filter(None, thoughts))) or None
     reply = make_plain(message)
     if is_refused or (isinstance(refusal, str) and refusal) or message.get("stop_reason") == "refusal":
@@ -167,10 +168,6 @@ def _read_one(message: Found) -> Completion:
     if not texts or (has_calls and not text.strip()):
         return Completion(None, CompletionStatus.NO_TEXT, reply=reply, reasoning=reasoning)
     return Completion(mend_text(text), reply=reply, reasoning=reasoning)
-
-
-def _is_thought(part: object) -> bool:
-    return isinstance(part, Mapping) and _is_one_of(part.get("type"), THOUGHT_PARTS)
 
 
 def take_out_thoughts(completion: Completion) -> Completion:
@@ -359,9 +356,8 @@ def _say(
 
 def fail(reason: str, body: bytes = b"") -> Completion:
     """Return the completion of a call that failed: ERROR, why, and what was sent instead of an answer."""
-    return Completion(
-        None, CompletionStatus.ERROR, error=shorten(reason), raw=cut_raw(body) if body else None
-    )
+    raw = cut_raw(body) if body else None
+    return Completion(None, CompletionStatus.ERROR, error=shorten(reason), raw=raw)
 
 
 def cut_raw(body: bytes) -> str:

@@ -406,11 +406,8 @@ def _leave_missing(keys: Collection[str], located: Sequence[tuple[object, ...]])
 
 def sum_record(record: Sequence[object]) -> int:
     """Return the checksum of a record, whose texts may be bytes."""
-    return crc32(
-        b"\0".join(
-            [one if isinstance(one, bytes) else str(one).encode("utf-8", "surrogatepass") for one in record]
-        )
-    )
+    texts = [one if isinstance(one, bytes) else str(one).encode("utf-8", "surrogatepass") for one in record]
+    return crc32(b"\0".join(texts))
 
 
 def mend_records(connection: sqlite3.Connection, schema: str = "main") -> int:
@@ -453,10 +450,8 @@ class JournalCopies:
         """Publish a copy of the journal as it is now, unless that was done; E509 when it cannot be."""
         with self._turn, tempfile.TemporaryDirectory(prefix="answerkey-journal-") as folder:
             copy = Path(folder) / JOURNAL_NAME
-            with (
-                closing(sqlite3.connect(self._file, timeout=30)) as own,
-                closing(sqlite3.connect(copy)) as to,
-            ):
+            own, to = sqlite3.connect(self._file, timeout=30), sqlite3.connect(copy)
+            with closing(own), closing(to):
                 own.backup(to)
                 to.execute("PRAGMA journal_mode = DELETE").close()
                 state = int(to.execute(_SUM_UP).fetchone()[0])
@@ -474,9 +469,7 @@ class JournalCopies:
         pause = EVERY
         while not self._end.wait(pause):
             begun = time.monotonic()
-            with suppress(
-                RunError, OSError, sqlite3.Error
-            ):  # the next copy, or the end of the run, will tell
+            with suppress(RunError, OSError, sqlite3.Error):  # the next copy, or the run's end, will tell
                 self.publish()
             pause = max(EVERY, SHARE * (time.monotonic() - begun))
 

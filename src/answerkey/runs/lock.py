@@ -52,12 +52,9 @@ class FolderLock(RunLock):
             while self._handle is None:
                 self._handle = self._take()
         except OSError as error:
-            raise RunError(
-                "E502",
-                f"cannot lock `{folder}`: {error}",
-                where=Place(file=str(self._file)),
-                hint="check the free space and the rights of the folder",
-            ) from error
+            message = f"cannot lock `{folder}`: {error}"
+            hint = "check the free space and the rights of the folder"
+            raise RunError("E502", message, where=Place(file=str(self._file)), hint=hint) from error
 
     @property
     def is_held(self) -> bool:
@@ -203,10 +200,8 @@ class ObjectLock(RunLock):
         return json.dumps({**who, "token": self._token, "beat_at": time.time()}).encode()
 
     def _refuse(self, held: Mapping[str, object]) -> RunError:
-        message = (
-            f"`{self._url.rpartition('/')[0]}` is in use by process {held.get('process')} on"
-            f" `{held.get('host')}`, heard of {int(_find_age(held))} s ago"
-        )
+        who = f"process {held.get('process')} on `{held.get('host')}`, heard of {int(_find_age(held))} s ago"
+        message = f"`{self._url.rpartition('/')[0]}` is in use by {who}"
         hint = f"wait until it is done; {GONE:.0f} s after it was last heard of, the run can be resumed"
         return RunError("E506", message, where=self._where, hint=hint)
 

@@ -300,9 +300,8 @@ class Table:
     def _count(self, part: RunFile) -> int:
         rows = self.store.count_rows(part)
         if self.listed is not None and rows != self.listed[part.name]["rows"]:
-            raise refuse_changed(
-                self.store.show(part.name), f"it has {rows:,} rows, `run.json` another number"
-            )
+            why = f"it has {rows:,} rows, `run.json` another number"
+            raise refuse_changed(self.store.show(part.name), why)
         return rows
 
     def _check(self, part: RunFile) -> RunFile:
@@ -521,11 +520,9 @@ class Run(Drawn):
 
     def _find_only(self, name: str) -> TaskRun:
         if len(self.tasks) != 1:
-            raise RunError(
-                "E504",
-                f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `{name}` is ambiguous",
-                hint=f"use `run.tasks[key].{name}`",
-            )
+            message = f"the run has {len(self.tasks)} tasks ({listing(self.tasks)}), so `{name}` is ambiguous"
+            hint = f"use `run.tasks[key].{name}`"
+            raise RunError("E504", message, hint=hint)
         return next(iter(self.tasks.values()))
 
     def save(self, path: str | RunPlace) -> Run:
@@ -553,12 +550,10 @@ def name_answerer(entry: Mapping[str, Any], *, with_folder: bool = True) -> str:
 def list_forced(entry: Mapping[str, Any]) -> dict[str, str]:
     """Return, by their names, what decided how replies look, in words: they change what is measured."""
     model: Mapping[str, Any] = entry.get("model") or {}
-    said = (
-        {"answer format": "replies are constrained to the sample's choices"}
-        if "answer_format" in model
-        else {}
-    )
-    return said | ({"prefill": repr(model["prefill"])} if "prefill" in model else {})
+    forced = {"prefill": repr(model["prefill"])} if "prefill" in model else {}
+    if "answer_format" in model:
+        forced = {"answer format": "replies are constrained to the sample's choices", **forced}
+    return forced
 
 
 def load_run(path: Run | str | Path | StoredFolder) -> Run:
@@ -605,9 +600,8 @@ def list_places(folder: str | RunPlace) -> list[RunPlace]:
     elif not below.is_dir():
         raise RunError("E501", f"`{below}` is not a folder", hint="name the folder that holds your runs")
     else:
-        names = [
-            one.relative_to(below).as_posix() for way in ("*", "*/*") for one in below.glob(f"{way}/run.json")
-        ]
+        there = [*below.glob("*/run.json"), *below.glob("*/*/run.json")]
+        names = [one.relative_to(below).as_posix() for one in there]
     found = {name.rpartition("/")[0] for name in names if re.fullmatch(r"(?:[^/]+/){1,2}run\.json", name)}
     runs = [name for name in found if name.rpartition("/")[0] not in found]
     return [below / name for name in sorted(runs, key=_count_names)]
@@ -630,11 +624,9 @@ def read_manifest(store: RunStore) -> dict[str, Any]:
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
         named = "1, which was never published" if version == 1 else repr(version)
-        raise RunError(
-            "E503",
-            f"`{store.place}` has run format {named}; this release reads {FORMAT_VERSION}",
-            hint="run it again" if version == 1 else "read it with the release that wrote it, or a newer one",
-        )
+        message = f"`{store.place}` has run format {named}; this release reads {FORMAT_VERSION}"
+        hint = "run it again" if version == 1 else "read it with the release that wrote it, or a newer one"
+        raise RunError("E503", message, hint=hint)
     return manifest
 
 
@@ -770,21 +762,16 @@ def describe_files(store: RunStore) -> dict[str, dict[str, Any]]:
 
 def require_listed(store: RunStore, listed: Listed, there: Mapping[str, RunFile]) -> None:
     """Raise E503 unless the files that are there, with their sizes, are those of the list."""
-    for names, problem, hint in (
-        (
-            sorted(listed.keys() - there.keys()),
-            "is missing: `run.json` lists it",
-            "copy the run folder again from where it is whole, or run again",
-        ),
-        (
-            [name for name in choose_files(there) if name not in listed],
-            "is not of this run: `run.json` does not list it",
-            "remove what was put into the run folder",
-        ),
-    ):
-        if names:
-            more = f" ({len(names)} such files in all)" if len(names) > 1 else ""
-            raise RunError("E503", f"`{store.show(names[0])}` {problem}{more}", hint=hint)
+    names = sorted(listed.keys() - there.keys())
+    problem = "is missing: `run.json` lists it"
+    hint = "copy the run folder again from where it is whole, or run again"
+    if not names:
+        names = [name for name in choose_files(there) if name not in listed]
+        problem = "is not of this run: `run.json` does not list it"
+        hint = "remove what was put into the run folder"
+    if names:
+        more = f" ({len(names)} such files in all)" if len(names) > 1 else ""
+        raise RunError("E503", f"`{store.show(names[0])}` {problem}{more}", hint=hint)
     for name, told in listed.items():
         if (size := there[name].size) != told["bytes"]:
             why = f"it has {size:,} bytes, `run.json` says {told['bytes']:,}"

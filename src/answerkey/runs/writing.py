@@ -83,16 +83,12 @@ def has_only_begun(place: RunPlace) -> bool:
     return "run.json" not in (names := open_store(place).list_top()) and "tasks" in names
 
 
-def forget_journal(place: RunPlace) -> None:
+def forget_journal(place: RunPlace | None) -> None:
     """Delete what is left of the journal of a complete run, as far as that can be done."""
-    _remove_journal(open_store(place))
-
-
-def _remove_journal(store: RunStore) -> None:
     from answerkey.runs.journal import remove_journal
 
     with suppress(OSError, RunError):  # it does no harm if it stays
-        remove_journal(store)
+        remove_journal(open_store(place))
 
 
 def start_run(
@@ -286,7 +282,7 @@ class RunWriter:
             if self._journal is not None:
                 self._journal.close()
             if self._journal is not None or self.is_resumed or isinstance(self.store, ObjectStore):
-                _remove_journal(self.store)
+                forget_journal(self.store.place)
         self.close()
         written: dict[str, Any] = json.loads(json.dumps(self.manifest))  # as it is read from `run.json`
         return read_run(self.store, self.manifest if self.store.place is None else written, is_own=True)
@@ -302,7 +298,7 @@ class RunWriter:
         """Remove all that was written, as if the run had not been started."""
         _remove_files(self.store)
         if isinstance(self.store, ObjectStore):
-            _remove_journal(self.store)
+            forget_journal(self.store.place)
         self.close()
         for path in self.made:
             remove_empty(path)

@@ -99,9 +99,8 @@ class GateItem(pytest.Item):
         run = self.parent.run_once()
         found = [gate for gate in run.gates if f"{gate.policy}::{gate.rule}" == self.name]
         if not found and run.status != "complete":
-            raise GateError(
-                f"the run is {run.status}: calls failed for good; see `answerkey show {run.path}`"
-            )
+            see = f"see `answerkey show {run.path}`"
+            raise GateError(f"the run is {run.status}: calls failed for good; {see}")
         for gate in found:
             told = explain_gate(gate, with_tasks=len(run.tasks) > 1)
             if gate.status is GateStatus.SKIPPED:

@@ -240,12 +240,9 @@ def read_config(config: Any) -> tuple[Answers, Behaviour]:  # noqa: ANN401 - JSO
         answers: Answers = _read_reply(stated)
     else:
         answers = {str(prompt): _read_reply(one) for prompt, one in stated.items()}
-    known = {one.name for one in fields(Behaviour)}
-    unknown = sorted(set(rest) - known)
-    if unknown:
-        raise ValueError(
-            f"unknown setting {unknown[0]!r}; there are answers, choices, {', '.join(sorted(known))}"
-        )
+    known = sorted(one.name for one in fields(Behaviour))
+    if unknown := sorted(rest.keys() - set(known)):
+        raise ValueError(f"unknown setting {unknown[0]!r}; there are answers, choices, {', '.join(known)}")
     rest |= {name: tuple(value) for name, value in rest.items() if isinstance(value, list)}
     behaviour = Behaviour(**rest)
     return (answer_by_hash(choices, seed=behaviour.seed) if choices else answers), behaviour
@@ -322,18 +319,14 @@ class Asked:
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts as plain values; requests and keys are left out."""
+        numbers = ("total", "answered", "at_once", "most_at_once")
+        names = ("by_path", "by_prompt", "faults", "canary_places")
         with self._lock:
             return {
-                "total": self.total,
-                "answered": self.answered,
-                "at_once": self.at_once,
-                "most_at_once": self.most_at_once,
+                **{name: getattr(self, name) for name in numbers},
                 "connections": len(self.connections),
                 "statuses": {str(status): count for status, count in self.statuses.items()},
-                **{
-                    name: dict(getattr(self, name))
-                    for name in ("by_path", "by_prompt", "faults", "canary_places")
-                },
+                **{name: dict(getattr(self, name)) for name in names},
             }
 
 
@@ -442,20 +435,20 @@ _CALL = {"id": "call_1", "type": "function", "function": {"name": "look_up", "ar
 
 
 def _write_parts(
-    reply: Reply, make_text: Callable[[str], object], *, call: object, thought: object
+    reply: Reply, make_text: Callable[[str], object], *, call: object = None, thought: object = None
 ) -> list[object]:
     """Return the parts of a reply of some kind, in the form of an API."""
     if reply.kind in {"null_content", "refusal", "content_filter"}:
         return []
     if reply.kind == "tool_calls":
-        return [call]
+        return [call] if call else []
     texts = [reply.text]
     if reply.kind == "list_content":  # two parts that are not empty, cut at a newline when there is one
         first, newline, rest = reply.text.partition("\n")
         texts = [first, rest] if newline and first and rest else texts
     if reply.kind == "empty_text":
         texts = [""]
-    return [*([thought] if reply.kind == "reasoning" else []), *map(make_text, texts)]
+    return [*([thought] if thought and reply.kind == "reasoning" else []), *map(make_text, texts)]
 
 
 def _write_openai(body: Body, prompt: Messages, reply: Reply, name: str, choice: Body) -> dict[str, Any]:
@@ -472,9 +465,8 @@ def _write_openai(body: Body, prompt: Messages, reply: Reply, name: str, choice:
 
 
 def _write_chat(body: Body, reply: Reply) -> dict[str, Any]:
-    parts = _write_parts(reply, lambda text: {"type": "text", "text": text}, call=None, thought=None)
-    texts = [part["text"] for part in parts if isinstance(part, dict)]
-    content = parts if reply.kind == "list_content" else texts[0] if texts else None
+    parts: list[Any] = _write_parts(reply, lambda text: {"type": "text", "text": text})
+    content = parts if reply.kind == "list_content" else parts[0]["text"] if parts else None
     message: dict[str, object] = {"role": "assistant", "content": content}
     if reply.kind == "refusal":
         message["refusal"] = reply.text
@@ -503,13 +495,8 @@ def _write_responses(body: Body, reply: Reply) -> dict[str, Any]:
     if "message.output_text.logprobs" in (body.get("include") or ()):
         written = write_chat_logprobs(body, reply)
         logprobs = written["content"] if isinstance(written, dict) else []
-    parts = _write_parts(
-        reply,
-        lambda text: {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs},
-        call=None,
-        thought=None,
-    )
-    content = [one for one in parts if one is not None]
+    beside = {"annotations": [], "logprobs": logprobs}
+    content = _write_parts(reply, lambda text: {"type": "output_text", "text": text, **beside})
     if reply.kind == "refusal":
         content = [{"type": "refusal", "refusal": reply.text}]
     message = {
@@ -519,11 +506,8 @@ def _write_responses(body: Body, reply: Reply) -> dict[str, Any]:
         "status": "completed",
         "content": content,
     }
-    thought = {
-        "type": "reasoning",
-        "id": "rs_1",
-        "summary": [{"type": "summary_text", "text": reply.reasoning}],
-    }
+    summary = [{"type": "summary_text", "text": reply.reasoning}]
+    thought = {"type": "reasoning", "id": "rs_1", "summary": summary}
     call = {"type": "function_call", "call_id": "call_1", "name": "look_up", "arguments": "{}"}
     has_thought, reason = reply.kind == "reasoning", _RESPONSES_ENDS.get(reply.kind)
     return {

@@ -305,9 +305,8 @@ class RequestHandler:
         status, is_answer = 0, False
         try:
             stream, is_answer = await self._answer(request, body)
-            status = (
-                stream.status if request.transport is not None and not request.transport.is_closing() else 0
-            )
+            is_open = request.transport is not None and not request.transport.is_closing()
+            status = stream.status if is_open else 0
             return stream
         finally:
             asked.close(status, is_answer=is_answer)

@@ -213,6 +213,15 @@ class Interrupting:
         return LETTERS(messages)
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """Heed Ctrl-C also where this process was started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 def test_ctrl_c_stops_all_runs_and_says_how_to_go_on(
     project: Project, serve: Callable[..., TestServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,7 +129,10 @@ class Endpoint:
 def call_endpoint(
     endpoint: Endpoint, count: int, *, clients: int = 1, **connection: int
 ) -> tuple[float, list[int]]:
-    """Make calls to an endpoint; return the seconds it took and the limits in the end. All are answered."""
+    """Make calls to an endpoint; return the seconds it took and the limits in the end.
+
+    All are answered, unless errors by chance use up the attempts of one.
+    """
 
     async def run(loop: SimulatedLoop) -> list[int]:
         opened = []
@@ -146,7 +149,9 @@ def call_endpoint(
             one._rest = rest  # all take from the same calls
         answered = await asyncio.gather(*(one.run() for one in rounds))
         assert sum(map(len, answered)) == len({key for said in answered for key in said}) == count
-        assert all(one.text == "B" for said in answered for one in said.values())
+        texts = [one.text for said in answered for one in said.values()]
+        assert endpoint.error_share or set(texts) == {"B"}
+        assert texts.count("B") == endpoint.sent - endpoint.failed
         return [client.endpoint.concurrency.limit for client in opened]
 
     loop = SimulatedLoop()
@@ -302,4 +307,3 @@ def test_whatever_the_endpoint_does_every_call_is_answered_within_the_cap(data: 
     _, limits = call_endpoint(endpoint, 150, max_concurrent=cap)
     assert 1 <= limits[0] <= cap
     assert endpoint.peak <= cap
-    assert endpoint.sent == 150 + endpoint.failed

@@ -708,7 +708,8 @@ def read_asked(
     asked, own = _split_question(found.question)
     if own is not None and tuple(own) == (found.options or shown.options):
         found = replace(found, question=asked)
-    choices, options, said = found.choices, found.options, found.truth
+    choices, options = found.choices, found.options
+    said: object = found.truth
     if options is not None and sorted(options) == sorted(shown.options or ()):
         if choices and said in choices:
             said = options[choices.index(said)]

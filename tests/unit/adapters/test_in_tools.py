@@ -227,7 +227,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_tool: Callable[...
 def compare(log: Path, score: str) -> pl.DataFrame:
     """Import a log, score it here, hold each verdict of the tool against ours, and return the rows."""
     imported = import_log("auto", log, out=log.with_name("imported"), score=score)
-    assert (imported.samples, imported.description.score) == (len(ROWS), score)
+    assert (imported.samples, imported.tasks[0].description.score) == (len(ROWS), score)
     (task,) = ak.run(imported.folder, out=log.with_name("run")).tasks.values()
     asked = pl.read_parquet(imported.folder / "dataset.parquet")
     said = pl.read_parquet(imported.folder / "completions.parquet")
@@ -272,8 +272,8 @@ def test_inspect_scores_its_own_log_again(tool: Callable[..., str], tmp_path: Pa
     rows = compare(tmp_path / "again.eval", "stated_answer")
     assert rows["their_answer"].to_list() == rows["predicted_choice"].to_list()
     own = import_log("auto", tmp_path / "again.eval", out=tmp_path / "own", score="choice")
-    assert own.their_mean is not None
-    assert own.their_mean < sum(rows["their_score"]) / len(ROWS)
+    assert own.tasks[0].their_mean is not None
+    assert own.tasks[0].their_mean < sum(rows["their_score"]) / len(ROWS)
 
 
 def test_the_scorer_says_what_it_read_and_refuses_what_it_cannot_judge(tool: Callable[..., str]) -> None:

@@ -1,7 +1,6 @@
 """The rows of a run, one per sample and trial, as JSONL, CSV, Parquet, or rows of every_eval_ever.
 
-The JSONL object is nested; the columns of CSV and Parquet are the paths into it
-(`scores.<key>.values.is_correct`, `sample.question`). Lists and mappings are JSON text in CSV, and texts that
+The JSONL object is nested; CSV and Parquet have the columns of `run.to_frame()`. Lists and mappings are JSON text in CSV, and texts that
 a spreadsheet would compute are guarded (see `guard_column`) unless they are wanted raw.
 """
 
@@ -13,7 +12,7 @@ import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TextIO, Unpack
 
@@ -21,12 +20,22 @@ import polars as pl
 
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import AnyRun
-from answerkey.evaluate.prepare import Progress, RunOptions, stay_silent
+from answerkey.evaluate.prepare import SOLVE, Progress, RunOptions, stay_silent
 from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
 from answerkey.evaluate.runner import TaskSource, build_prompts
+from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
+from answerkey.models.config import Price
 from answerkey.runs import Run, TaskRun, find_answerer, join_parts, load_run, write_frames, write_output
 from answerkey.text import clean_numbers
-from answerkey.types import EMPTY_STRUCT_FIELD, Completion, Score, Scores, ScoreStatus
+from answerkey.types import (
+    EMPTY_STRUCT_FIELD,
+    THEIR_SCHEMA,
+    USAGE_NAMES,
+    Completion,
+    Score,
+    Scores,
+    ScoreStatus,
+)
 
 CSV, PARQUET = "csv", "parquet"
 FORMS = ("jsonl", CSV, PARQUET, "every_eval_ever")
@@ -59,9 +68,9 @@ def export(
         raise SpecError("E119", f"`--to {to}`: there is no such form", hint=hint)
     run = load_run(run)
     opened = reopen(run, task)
-    frames = map(flatten, opened.iterate())
+    frames = map(partial(flatten, opened.task_run), opened.iterate())
     writers: dict[str, Callable[[TextIO], int]] = {
-        "jsonl": partial(_write_lines, read_rows(opened)),
+        "jsonl": partial(_write_rows, opened),
         CSV: partial(write_csv, frames, is_raw=is_raw),
         "every_eval_ever": partial(write_every_eval_ever, run, opened),
     }
@@ -70,6 +79,15 @@ def export(
     else:
         rows = _write_file(str(path), writers.get(to), frames, len(opened))
     return Exported(rows, len(opened) - rows)
+
+
+def _write_rows(opened: Reopened, out: TextIO) -> int:
+    count = 0
+    for row in read_rows(opened):
+        prompt = row.pop("prompt")  # JSON already
+        out.write(f'{to_json(row)[:-1]}, "prompt": {prompt or "null"}}}\n')
+        count += 1
+    return count
 
 
 def _write_lines(rows: Iterable[Mapping[str, Any]], out: TextIO) -> int:
@@ -120,24 +138,20 @@ def export_prompts(
 
 
 def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
-    """Yield one object per sample and trial; some rows are in memory at a time."""
+    """Yield one object per sample and trial, its prompt as JSON text; some rows are in memory at a time."""
     encoded = find_encoded(opened.task_run)
     for part in opened.iterate():
-        keys = [name for name in part.scores.columns if name not in {"sample_id", "trial"}]
-        verdicts = part.scores.iter_rows(named=True)
-        replies = part.completions.frame.select("completion", "status", "reasoning").iter_rows()
-        told = part.samples.orders  # which sample each row is of, and where in the file its options stand
-        told = told if told is None else told.select("base_sample_id", pl.col("order").alias("option_order"))
+        keys = part.scores.columns[2:]
+        told = describe_orders(part)
         orders = [{}] * len(part.samples) if told is None else told.to_dicts()
-        rows = zip(verdicts, replies, part.samples.rows(), orders, strict=True)
-        for verdict, (text, status, thoughts), sample, order in rows:
+        replies = describe_replies(opened.task_run, part).iter_rows(named=True)
+        rows = zip(part.scores.iter_rows(named=True), replies, part.samples.rows(), orders, strict=True)
+        for verdict, reply, sample, order in rows:
             yield {
                 "sample_id": verdict["sample_id"],
                 **order,
                 "trial": verdict["trial"],
-                "completion": text,
-                "completion_status": status,
-                **({"reasoning": thoughts} if thoughts else {}),
+                **reply,
                 "scores": {key: describe_verdict(verdict[key], encoded.get(key, ())) for key in keys},
                 "sample": dict(sample),
             }
@@ -161,47 +175,29 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
     return described | ({"excluded_by": verdict["excluded_by"]} if verdict.get("excluded_by") else {})
 
 
+@cache
+def _make_encoder(separators: tuple[str, str] | None) -> json.JSONEncoder:
+    return json.JSONEncoder(ensure_ascii=False, separators=separators, allow_nan=False, default=str)
+
+
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
     """Return JSON text; numbers that JSON lacks become null, dates and the like their text."""
-    write = partial(json.dumps, ensure_ascii=False, separators=separators, allow_nan=False, default=str)
+    encoder = _make_encoder(separators)
     try:
-        return write(content)
+        return encoder.encode(content)
     except ValueError:
-        return write(clean_numbers(content))
-
-
-def flatten(part: Excerpt) -> pl.DataFrame:
-    """Return rows as a flat table whose columns are the paths into the JSONL object."""
-    scores, replies, orders = part.scores, part.completions.frame, part.samples.orders
-    columns = [scores["sample_id"]]
-    if orders is not None:
-        columns += [orders["base_sample_id"], orders["order"].rename("option_order")]
-    columns += [scores["trial"], replies["completion"], replies["status"].rename("completion_status")]
-    columns.append(replies["reasoning"])
-    for key in scores.columns[2:]:
-        verdicts = scores[key].struct.unnest()
-        for name in ("status", "reason", "excluded_by"):
-            columns.append(verdicts[name].rename(f"scores.{key}.{name}"))
-        for group in ("values", "metadata"):
-            for series in verdicts[group].struct.unnest():
-                if series.name != EMPTY_STRUCT_FIELD:
-                    columns.append(series.rename(f"scores.{key}.{group}.{series.name}"))
-    columns += [series.rename(f"sample.{series.name}") for series in part.samples.frame.iter_columns()]
-    return pl.DataFrame(columns)
+        return encoder.encode(clean_numbers(content))
 
 
 def build_frame(task_run: TaskRun) -> pl.DataFrame:
-    """Return a task as one flat table for people; see `TaskRun.to_frame`."""
+    """Return a task as one flat table; see `TaskRun.to_frame`."""
     run = Run({}, {task_run.key: task_run})
-    return join_parts([_flatten_plainly(part) for part in reopen(run).iterate()])
+    return join_parts([flatten(task_run, part) for part in reopen(run).iterate()])
 
 
-def _flatten_plainly(part: Excerpt) -> pl.DataFrame:
-    replies, usage = part.completions.frame, part.completions.frame["usage"].struct.unnest()
-    ours = {"completion": replies["completion"], "completion_status": replies["status"]}
-    ours |= {"completion_error": replies["error"], "reasoning": replies["reasoning"]}
-    ours["prompt"] = replies["prompt"]
-    ours |= {**usage.to_dict(), "latency": replies["latency"]}
+def flatten(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
+    """Return rows as a flat table: the sample, what was said, and what each scorer found."""
+    ours = describe_replies(task_run, part).to_dict()
     for key in part.scores.columns[2:]:
         verdicts = part.scores[key].struct.unnest()
         ours |= {f"{key}.{name}": verdicts[name] for name in ("status", "reason", "excluded_by")}
@@ -210,15 +206,65 @@ def _flatten_plainly(part: Excerpt) -> pl.DataFrame:
                 name = f"{key}.{series.name}"
                 if series.name != EMPTY_STRUCT_FIELD:
                     ours[f"{key}.{group}.{series.name}" if name in ours else name] = series
-    columns = {"sample_id": part.scores["sample_id"], "trial": part.scores["trial"]}
-    orders = part.samples.orders
-    columns |= {} if orders is None else {"option_order": orders["order"]}
+    columns = part.scores.select("sample_id", "trial").to_dict()
+    columns |= {} if (orders := describe_orders(part)) is None else orders.to_dict()
     for series in part.samples.frame.iter_columns():
         name = series.name
         while name in columns or name in ours:
             name = f"sample.{name}"
         columns |= {name: series} if series.name != "sample_id" else {}
     return pl.DataFrame([series.rename(name) for name, series in (columns | ours).items()])
+
+
+def describe_orders(part: Excerpt) -> pl.DataFrame | None:
+    """Return which sample each row is of, and where in the file its options stand; None without orders."""
+    orders = part.samples.orders
+    return orders if orders is None else orders.select("base_sample_id", option_order="order")
+
+
+def describe_replies(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
+    """Return run, task and model, what was said, what it took, and how another tool judged it, row for row.
+
+    The columns have the names of `to_frame` and of the keys of JSONL. What is not known is null.
+    """
+    entry, place = task_run.manifest, task_run.stored_scores.store.place
+    said = part.completions.frame
+    about = {
+        "run": place and place.name,
+        "task": task_run.key,
+        "model": (find_answerer(entry) or {}).get("name"),
+    }
+    price = ((entry.get("calls") or {}).get(SOLVE) or {}).get("price")
+    names = ("completion", "status", "error", "reasoning", "finish_reason", "prompt")
+    return said.select(
+        *(pl.lit(value, pl.String).alias(name) for name, value in about.items()),
+        *(
+            pl.col(name).alias(f"completion_{name}" if name in {"status", "error"} else name)
+            for name in names
+        ),
+        *(pl.col("usage").struct.field(name) for name in USAGE_NAMES),
+        "latency",
+        pl.Series("cost", charge_rows(said, price and Price(**price)), pl.Float64),
+        *(
+            pl.col(name) if name in said.columns else pl.lit(None, kind).alias(name)
+            for name, kind in THEIR_SCHEMA.items()
+        ),
+    )
+
+
+def charge_rows(said: pl.DataFrame, price: Price | None) -> list[float | None]:
+    """Return what each reply cost in USD: nothing from the cache, null where price or tokens are unknown."""
+    if price is None:
+        return [None] * said.height
+    tokens = said.select(pl.col("usage").struct.field(name) for name in PRICED_NAMES).iter_rows()
+    return [
+        0.0
+        if source == "cache"
+        else None
+        if None in counts[:2]
+        else round(charge(price, *counts, is_batch=source == BATCH_SOURCE), 9)
+        for source, counts in zip(said["source"], tokens, strict=True)
+    ]
 
 
 def write_csv(frames: Iterable[pl.DataFrame], out: TextIO, *, is_raw: bool = False) -> int:

@@ -378,7 +378,7 @@ class Asked(NamedTuple):
 
     def find_text(self, columns: Sequence[str]) -> str | None:
         """Return the text of the first of these columns that the sample has, whatever the case."""
-        names = {name.lower().strip(): name for name in reversed(self.sample)}
+        names = {name.lower().strip(): name for name in reversed(list(self.sample))}
         return next((_to_text(self.sample[names[one]]) for one in columns if one in names), None)
 
 
@@ -673,7 +673,7 @@ def write_inspect(run: Run, opened: Reopened, path: Path) -> None:
         add("summaries.json", summaries)
         add("_journal/start.json", {"version": 2, "eval": about, "plan": plan})
         status = "success" if run.status == "complete" else "cancelled"
-        stats = {"started_at": started, "completed_at": ended, "model_usage": {}}
+        stats: dict[str, Any] = {"started_at": started, "completed_at": ended, "model_usage": {}}
         header = {"version": 2, "status": status, "eval": about, "plan": plan, "results": results}
         add("header.json", {**header, "stats": stats})
 

@@ -422,11 +422,10 @@ class ExportReader(KnownReader):
                 status,
                 prompts.read_messages(row.get("prompt")),
                 finish_reason=row.text("finish_reason"),
-                **{name: row.count(name) for name in USAGE_NAMES},
                 latency=row.number("latency"),
                 error=row.text("completion_error"),
                 reasoning=row.text("reasoning"),
-            )
+            ).with_fields(**{name: row.count(name) for name in USAGE_NAMES})
             value = Json(scores.get(str(told.score))).number("values", "is_correct")
             verdict = Verdict(value, judged.text("predicted_choice"))
             return Record(name, question, said, verdict, row.count("trial") or 0)

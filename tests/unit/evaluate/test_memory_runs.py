@@ -187,8 +187,8 @@ def test_a_run_in_memory_is_exported_as_a_saved_one(tmp_path: Path, form: str) -
         first, second = (pl.read_parquet(tmp_path / name).drop("run") for name in "ab")
         assert first.equals(second)
     else:
-        first, second = ((tmp_path / name).read_text() for name in "ab")
-        assert first.replace('"run": null', '"run": "quiz"').replace(",,quiz,", ",quiz,quiz,") == second
+        one, other = ((tmp_path / name).read_text() for name in "ab")
+        assert one.replace('"run": null', '"run": "quiz"').replace(",,quiz,", ",quiz,quiz,") == other
     with pytest.raises(ak.SpecError, match=r"E119.*there is no such form(.|\n)*did you mean `jsonl`"):
         ak.export(run, "json", tmp_path / "c")
 

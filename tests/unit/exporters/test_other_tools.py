@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 
 import answerkey as ak
 from answerkey import exporters
+from answerkey.evaluate.rerun import reopen
 from answerkey.exporters import export
 from answerkey.runs import Run
 
@@ -114,7 +115,7 @@ def test_a_model_page_gets_the_number_in_percent(
     """With dataset, configuration and revision; only for a dataset of the hub."""
     with pytest.raises(ak.RunError, match=r"E504.*not on the Hugging Face hub"):
         export(run, "eval-results")
-    opened, out = exporters.reopen(run), io.StringIO()
+    opened, out = reopen(run), io.StringIO()
     hub = on_the_hub(run, name="main", revision="abc", split="test")
     monkeypatch.setattr(exporters, "reopen", lambda *_: replace(opened, task_run=hub.tasks["quiz"]))
     assert export(hub, "eval-results", stream=out).rows == 1
@@ -138,3 +139,61 @@ def test_inspect_reads_our_log(run: Run, tmp_path: Path, run_tool: Callable[...,
     words = "import sys; from inspect_ai.log import read_eval_log as r; l = r(sys.argv[1]);"
     words += "print(len(l.samples), l.eval.task, l.samples[0].scores['string_equals_mcqa'].value)"
     assert run_tool("inspect", "-c", words, tmp_path / "log.eval").split() == ["6", "quiz", "C"]
+
+
+@long
+def test_the_hub_parses_our_yaml(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_tool: Callable[..., str]
+) -> None:
+    """By the parser of `huggingface_hub`."""
+    opened, hub = reopen(run), on_the_hub(run, name="main")
+    monkeypatch.setattr(exporters, "reopen", lambda *_: replace(opened, task_run=hub.tasks["quiz"]))
+    export(hub, "eval-results", tmp_path / "set.yaml")
+    words = "import sys, yaml, huggingface_hub as h; told = yaml.safe_load(open(sys.argv[1]));"
+    words += "one, = h.parse_eval_result_entries(told); print(one.dataset_id, one.task_id, one.value > 1)"
+    assert run_tool("hub", "-c", words, tmp_path / "set.yaml").split() == ["org/set", "main", "True"]
+
+
+@long
+def test_every_eval_ever_validates_our_files(run: Run, tmp_path: Path, run_tool: Callable[..., str]) -> None:
+    """By its own validator, which wants Python 3.12; without an error."""
+    (tmp_path / "out").mkdir()
+    export(run, "every_eval_ever", tmp_path / "out")
+    files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    words = "import sys; from every_eval_ever.validate import main; print(main(sys.argv[1:]) == 1)"
+    assert run_tool("every_eval_ever", "-c", words, *files).split()[-1] == "False"
+
+
+#: What the recipes of the documentation use of a run.
+STAND_IN = """
+import json, os, sys, types
+import mlflow, pandas, wandb
+os.chdir(sys.argv[1])
+class Frame:
+    def to_pandas(self): return pandas.read_parquet("rows.parquet")
+metrics = {name: types.SimpleNamespace(value=one) for name, one in json.loads(sys.argv[2]).items()}
+run = types.SimpleNamespace(metrics=metrics, to_frame=Frame)
+mlflow.set_tracking_uri("sqlite:///mlflow.db")
+mlflow.set_experiment("evals")
+"""
+ASKED = """
+import pathlib
+found = mlflow.search_runs(experiment_names=["evals"])
+kept = b"".join(file.read_bytes() for file in pathlib.Path("wandb").glob("offline-run-*/*.wandb"))
+print(json.dumps([found["metrics.Accuracy"][0], b"Accuracy" in kept, len(mlflow.load_table("rows.json"))]))
+"""
+
+
+@long
+def test_the_recipes_log_to_mlflow_and_to_wandb(
+    run: Run, tmp_path: Path, run_tool: Callable[..., str]
+) -> None:
+    """As the documentation has them, with stores in a folder."""
+    export(run, "parquet", tmp_path / "rows.parquet")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "ecosystem.md").read_text(encoding="utf-8")
+    recipe = page.partition("## MLflow")[2].partition("```python\n")[2].partition("```")[0]
+    values = json.dumps({name: one.value for name, one in run.metrics.items()})
+    apart = {"HOME": str(tmp_path), "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+    said = run_tool("trackers", "-c", STAND_IN + recipe + ASKED, tmp_path, values, **apart)
+    right = run.metrics["Accuracy"].value
+    assert json.loads(said.strip().splitlines()[-1]) == [right, True, 6]

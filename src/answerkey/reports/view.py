@@ -447,8 +447,12 @@ def find_run(name: str) -> Run:
             return load_run(folder)
     below = path if path.is_dir() else Path(RUNS)
     known = [row["path"] for row in list_folder(below)] if below.is_dir() else []
-    if path.exists() and not (known and path.is_dir()):
-        return load_run(path)
+    if path.exists() and not (known and path.is_dir()):  # perhaps the log of another tool
+        try:
+            return load_run(path)
+        except RunError as error:
+            if error.code != "E501":
+                raise
     if name == "latest" and known:
         return load_run(known[0])
     message = f"`{name}` is a folder, but not a run folder" if path.is_dir() else f"there is no run `{name}`"

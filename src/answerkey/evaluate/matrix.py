@@ -68,12 +68,10 @@ def run_matrix(
     Without `models`, they are those of the file's `matrix`. Each run has a folder below `out`; one alone has
     `out` itself, and raises what ends it. Options as in `Options`; limits are those of each run.
     """
-    from answerkey.evaluate.session import NobodyLooks
-
     if len(models) > 1 and len(completion_columns) > 1:
         message = "`--model` and `--completion-column` are both given several times"
         raise SpecError("E119", message, hint="name several models, or several columns")
-    given, opened, display = dict[str, Any](options), Opened(), display or NobodyLooks()
+    given, opened, display = dict[str, Any](options), Opened(), display or look_away()
     first = read_options("run_matrix", given)
     given["dataset"] = first.dataset  # a table is read once
     planned = []
@@ -105,6 +103,13 @@ def run_matrix(
     return finish_together(parent, jobs, display)
 
 
+def look_away() -> Display:
+    """Return a display that shows nothing; what it stands on is for runs that call models."""
+    from answerkey.evaluate.session import NobodyLooks
+
+    return NobodyLooks()
+
+
 def resume_matrix(
     folder: str | RunPlace, *, display: Display | None = None, **options: Unpack[RunOptions]
 ) -> Matrix:
@@ -113,9 +118,8 @@ def resume_matrix(
     Returns all of them; options as in `resume`.
     """
     from answerkey.evaluate.rerun import reopen_stopped
-    from answerkey.evaluate.session import NobodyLooks
 
-    opened, parent, display = Opened(), find_place(folder), display or NobodyLooks()
+    opened, parent, display = Opened(), find_place(folder), display or look_away()
     places, jobs, others = list_places(parent), list[Job](), dict[RunPlace, None]()
     if not places:
         hint = "`answerkey runs` lists the runs of a folder"

@@ -90,7 +90,7 @@ class ModelClient:
         #: Why the endpoint was given up.
         self.reason: AnswerkeyError | None = None
         #: Calls that are under way after an interrupt.
-        self._stopping: Future[dict[str, Completion]] | None = None
+        self._stopping: Future[None] | None = None
         self._close = weakref.finalize(self, _shut_down, self.background, self.executor)
 
     def complete(self, calls: Sequence[Call]) -> list[Completion]:
@@ -135,15 +135,25 @@ class ModelClient:
         return Round(self, calls)
 
     def _send(self, calls: Sequence[Call]) -> dict[str, Completion]:
-        started = self.start_round(calls)
-        running = self.background.submit(started.run())
+        started, under_way = self.start_round(calls), list[asyncio.Task[Any] | None]()
+
+        async def run() -> dict[str, Completion]:
+            under_way.append(asyncio.current_task())
+            return await started.run()
+
+        async def end() -> None:
+            started.stop(None, grace=GRACE_SECONDS)
+            for task in filter(None, under_way):
+                await asyncio.wait([task])
+
         try:
+            # An interrupt may come before `submit` returns, when calls are made already.
+            running = self.background.submit(run())
             while not wait([running], timeout=SIGNAL_SECONDS).done:
                 heed_stop()
             return running.result()
         except KeyboardInterrupt:
-            self._stopping = running
-            self.background.call(lambda: started.stop(None, grace=GRACE_SECONDS))
+            self._stopping = self.background.submit(end())
             raise
         except AnswerkeyError as error:
             self.reason = error
@@ -451,7 +461,7 @@ class Background:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
-            self._is_ready.wait()
+        self._is_ready.wait()
         if self._loop is None:
             work.close()
             raise RuntimeError("the event loop has been stopped")

@@ -8,10 +8,11 @@ import json
 import signal
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, TypeVar
 
 import pytest
 
@@ -30,12 +31,13 @@ from answerkey.models.calls import (
     Retried,
     call_key,
 )
-from answerkey.models.client import Commits, ModelClient
+from answerkey.models.client import Background, Commits, ModelClient
 from answerkey.models.config import Generation, Price
 from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import NoReply, Reply, Request
 from answerkey.types import Completion, CompletionStatus
 
+T = TypeVar("T")
 CHAT = APIS["chat"]
 URL = "http://127.0.0.1:9/v1"
 CONNECTION = Connection("m", CHAT, URL, "m", generation=Generation(max_tokens=10))
@@ -461,6 +463,52 @@ def test_an_interrupt_keeps_what_was_answered() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(ledger.kept) == len(endpoint.asked) < 10_000
+
+
+def test_an_interrupt_before_the_round_is_known_keeps_what_was_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine Ctrl-C can come when calls are made already and `submit` has not returned."""
+    submit, interrupts, is_called = Background.submit, [KeyboardInterrupt()], threading.Event()
+
+    def interrupt(background: Background, work: Coroutine[Any, Any, T]) -> Future[T]:
+        running = submit(background, work)
+        if interrupts:
+            is_called.wait()
+            raise interrupts.pop()
+        return running
+
+    def answer(question: str, _attempt: int) -> Reply:
+        if question == "q30":
+            is_called.set()
+        return say(question)
+
+    monkeypatch.setattr(Background, "submit", interrupt)
+    ledger, endpoint = MemoryLedger(), FakeEndpoint(answer)
+    with endpoint.open(ledger=ledger) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.complete(number_calls(10_000))
+        assert client.complete(make_calls("q0"))[0].text == "q0"
+        assert len(ledger.kept) == len(endpoint.asked) < 10_000
+
+
+def test_an_interrupt_before_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was asked, nothing is waited for, and the client goes on."""
+    submit, interrupts = Background.submit, [KeyboardInterrupt()]
+
+    def interrupt(background: Background, work: Coroutine[Any, Any, T]) -> Future[T]:
+        if interrupts:
+            work.close()
+            raise interrupts.pop()
+        return submit(background, work)
+
+    monkeypatch.setattr(Background, "submit", interrupt)
+    endpoint = FakeEndpoint(lambda question, _attempt: say(question))
+    with endpoint.open() as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.complete(make_calls("q0", "q1"))
+        assert endpoint.asked == []
+        assert client.complete(make_calls("q0"))[0].text == "q0"
 
 
 def test_memory_does_not_grow_with_the_number_of_calls() -> None:

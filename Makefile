@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Hundreds of tests start the command as a process of its own: it is compiled once, not each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test coverage test-long fuzz check-style lint types imports docs docs-site pictures build bench bench-quick lock supply sbom clean chromium
+.PHONY: help demo test coverage test-long fuzz check-style lint types imports docs docs-site pictures build bench lock supply sbom clean chromium
 
 help:
 	@echo "make demo       run the example project, offline"
@@ -20,8 +20,7 @@ help:
 	@echo "make sbom       the list of all parts, from requirements/run.lock, as CycloneDX on stdout"
 	@echo "make test-long  the long property and fault series, then make fuzz"
 	@echo "make fuzz       every law of tests/fuzz, coverage-guided, FUZZ_SECONDS (60) each"
-	@echo "make bench      every measurement, as ratios against baselines; writes docs/performance.md"
-	@echo "make bench-quick   the same without 10 M rows, other harnesses and the page"
+	@echo "make bench      every measurement in one table; writes docs/performance.md"
 	@echo "make lock       renew requirements/*.lock"
 
 demo: $(VENV)/run-ready
@@ -84,10 +83,6 @@ sbom: $(VENV)/dev-ready
 bench: $(VENV)/dev-ready
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python bench/run.py
-
-bench-quick: $(VENV)/dev-ready
-	$(BIN)/python -m compileall -q src
-	$(BIN)/python bench/run.py --quick
 
 $(VENV)/bin/python:
 	@sh scripts/make-venv.sh "$(PYTHON)" "$(VENV)"

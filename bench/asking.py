@@ -152,6 +152,9 @@ def main() -> int:
         is_kept &= ours / bare >= promised
         case = f"{concurrent:>8} {delay * 1000:>4.0f} ms"
         print(f"{case} {bare:>9.0f} {ours:>8.0f} {ours / bare:>6.2f} {promised:>9.2f}", flush=True)
+        work = f"requests of {delay * 1000:.0f} ms, {concurrent} at once"
+        cells = [work, f"{ours:.0f}/s", "-", f"aiohttp alone: {bare:.0f}/s", f"{bare / ours:.2f}"]
+        print("row:", " | ".join([*cells, f"{1 / promised:g}"]))
     return 0 if is_kept else 1
 
 

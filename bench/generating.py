@@ -6,7 +6,9 @@ The file's ending says its format: .parquet, .jsonl or .csv. Rows are made and w
 memory does not grow with their number; the same arguments give the same rows.
 
 Columns: `question`, `options` (four texts, each beginning with its label), `position` (of the right option),
-`choices` (the labels), `answer` (the right label), `completion`.
+`choices` (the labels), `answer` (the right label), `completion`. With `--shape flat` there are no lists, with
+`--shape lm-eval` each row is a sample as lm-eval writes it. With `--shape replies` or `--shape chains`, the
+completions are those of `reader.py`, no two alike.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
+from reader import list_chains, list_replies
 from workloads import Mix
 
 GROUP_ROWS = 131_072
+SHAPES = ("rows", "flat", "lm-eval", "replies", "chains")
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #: The labels of rows that are not unique; the first is the usual one.
 LABELS = ("ABCD", "1234", "WXYZ")
@@ -197,7 +201,58 @@ def _write_at_length(frame: pl.DataFrame, is_long: pl.Series) -> pl.Series:
     return frame.select("row").join(texts, on="row", how="left", maintain_order="left")["text"]
 
 
-def write_dataset(path: Path, rows: int, mix: Mix) -> None:
+def make_texts(start: int, stop: int, shape: str) -> pl.DataFrame:
+    """Return rows with the texts that the reader is measured with, a number in front of each."""
+    texts = list_replies() if shape == "replies" else list_chains()
+    rows = [
+        {
+            "question": f"Question {row}?",
+            "options": list(options) if options else [f"option {label}" for label in choices],
+            "choices": list(choices),
+            "answer": choices[row % len(choices)],
+            "completion": f"{row} {text}",
+        }
+        for row in range(start, stop)
+        for text, choices, options in [texts[row % len(texts)]]
+    ]
+    return pl.DataFrame(rows)
+
+
+def make_samples(start: int, stop: int, mix: Mix) -> pl.DataFrame:
+    """Return samples of a `generate_until` task as lm-eval writes them."""
+    rows = make_rows(start, stop, mix)
+    lines = pl.concat_str([pl.col("options").list.get(place) for place in range(4)], separator="\n")
+    said = pl.concat_list("completion")
+    return rows.select(
+        doc_id=pl.int_range(start, stop),
+        doc=pl.struct("question", "options", "answer"),
+        target="answer",
+        arguments=pl.struct(
+            gen_args_0=pl.struct(
+                arg_0=pl.format("{}\n{}\nAnswer:", "question", lines),
+                arg_1=pl.struct(until=pl.lit(["\n\n"], pl.List(pl.String)), max_gen_toks=pl.lit(64)),
+            )
+        ),
+        resps=pl.concat_list(said.implode().over(pl.int_range(pl.len()))),
+        filtered_resps=said,
+        filter=pl.lit("none"),
+        metrics=pl.lit(["exact_match"], pl.List(pl.String)),
+        doc_hash=pl.col("question").hash().cast(pl.String),
+        exact_match=(pl.col("completion").str.slice(0, 1) == pl.col("answer")).cast(pl.Float64),
+    )
+
+
+def make_shape(start: int, stop: int, mix: Mix, shape: str) -> pl.DataFrame:
+    """Return the rows from `start` to `stop` in a shape."""
+    if shape in {"replies", "chains"}:
+        return make_texts(start, stop, shape)
+    if shape == "lm-eval":
+        return make_samples(start, stop, mix)
+    rows = make_rows(start, stop, mix)
+    return rows if shape == "rows" else rows.select("question", "position", "answer", "completion")
+
+
+def write_dataset(path: Path, rows: int, mix: Mix, shape: str = "rows", group_rows: int = GROUP_ROWS) -> None:
     """Write a dataset, group by group."""
     from polars.io.plugins import register_io_source
 
@@ -205,17 +260,19 @@ def write_dataset(path: Path, rows: int, mix: Mix) -> None:
         columns: list[str] | None, _predicate: object, _rows: int | None, _size: int | None
     ) -> Iterator[pl.DataFrame]:
         for start in range(0, rows, GROUP_ROWS):
-            group = make_rows(start, min(start + GROUP_ROWS, rows), mix)
+            group = make_shape(start, min(start + GROUP_ROWS, rows), mix, shape)
             yield group if columns is None else group.select(columns)
 
-    frame = register_io_source(yield_groups, schema=make_rows(0, 1, mix).schema)
+    frame = register_io_source(yield_groups, schema=make_shape(0, 1, mix, shape).schema)
     if path.suffix == ".parquet":
-        frame.sink_parquet(path, row_group_size=GROUP_ROWS)
+        frame.sink_parquet(path, row_group_size=group_rows)
     elif path.suffix == ".jsonl":
         frame.sink_ndjson(path)
     else:
         lists = (
-            pl.format('["{}"]', pl.col(name).list.join('","')).alias(name) for name in ("options", "choices")
+            pl.format('["{}"]', pl.col(name).list.join('","')).alias(name)
+            for name in ("options", "choices")
+            if shape == "rows"
         )
         frame.with_columns(lists).sink_csv(path)
 
@@ -231,8 +288,11 @@ def main() -> int:
         parser.add_argument(
             f"--{share}", type=float, default=getattr(Mix, share), help="share of rows, 0 to 1"
         )
+    parser.add_argument("--shape", choices=SHAPES, default=SHAPES[0])
+    parser.add_argument("--group-rows", type=int, default=GROUP_ROWS, help="rows of a row group of Parquet")
     given = parser.parse_args()
-    write_dataset(given.path, given.rows, Mix(given.unique, given.long, given.unicode, given.relabelled))
+    mix = Mix(given.unique, given.long, given.unicode, given.relabelled)
+    write_dataset(given.path, given.rows, mix, given.shape, given.group_rows)
     return 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.pool import Pool
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 from jinja2 import StrictUndefined
@@ -23,8 +23,7 @@ PROCESSES = 2
 Evaluate = Callable[[Mapping[str, Any]], Any]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Some rows of a file and how they are judged."""
 
     source: Path

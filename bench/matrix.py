@@ -57,6 +57,9 @@ def main() -> int:
     told = f"{ratio:.2f} times one alone (at most {MOST})"
     print(f"  {ENDPOINTS} endpoints at once    {min(together):6.2f}, {told}")
     print(f"  one after the other    {min(each):6.2f}")
+    cells = [f"{ENDPOINTS} models at once, {SAMPLES} samples each", f"{min(together):.2f} s"]
+    cells += [f"one after the other: {min(each):.2f} s", f"one model: {min(alone):.2f} s", f"{ratio:.2f}"]
+    print("row:", " | ".join([*cells, f"{MOST:g}"]))
     return 0 if ratio <= MOST else 1
 
 

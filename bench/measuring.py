@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PAUSE = 0.02
@@ -22,14 +19,15 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process and its descendants cost; `inner` is the part after the start-up, if known."""
+    """What one process and its descendants cost, start-up and all."""
 
     wall: float
     cpu: float
     peak: int
-    inner_wall: float | None = None
-    inner_cpu: float | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __sub__(self, other: Cost) -> Cost:
+        """Return what this took more than another; the memory stays."""
+        return Cost(self.wall - other.wall, self.cpu - other.cpu, self.peak)
 
 
 def list_tree(root: int) -> list[int]:
@@ -106,24 +104,6 @@ def run_command(words: Sequence[str], extra: Mapping[str, str] | None = None) ->
     return Cost(wall, usage.ru_utime + usage.ru_stime, watcher.peak or usage.ru_maxrss * 1024)
 
 
-def run_inside(kind: str, words: Iterable[str], extra: Mapping[str, str] | None = None) -> Cost:
-    """Run one kind of work of `inside.py` in a fresh process; return its cost with and without start-up."""
-    with tempfile.TemporaryDirectory() as folder:
-        marks = Path(folder) / "marks.json"
-        cost = run_command([sys.executable, str(HERE / "inside.py"), kind, str(marks), *words], extra)
-        facts = json.loads(marks.read_text())
-    return Cost(cost.wall, cost.cpu, cost.peak, facts["wall"], facts["cpu"], facts)
-
-
 def take_best(costs: Sequence[Cost]) -> Cost:
     """Return the least of each number over several turns: what disturbs a measurement only adds to it."""
-    inner_walls = [cost.inner_wall for cost in costs if cost.inner_wall is not None]
-    inner_cpus = [cost.inner_cpu for cost in costs if cost.inner_cpu is not None]
-    return Cost(
-        wall=min(cost.wall for cost in costs),
-        cpu=min(cost.cpu for cost in costs),
-        peak=max(cost.peak for cost in costs),
-        inner_wall=min(inner_walls, default=None),
-        inner_cpu=min(inner_cpus, default=None),
-        facts=costs[-1].facts,
-    )
+    return Cost(*(min(getattr(cost, name) for cost in costs) for name in ("wall", "cpu", "peak")))

@@ -30,12 +30,14 @@ class Templates:
     """How a task finds truth and choices, and the columns that this needs."""
 
     truth: str
-    choices: str
+    choices: str | list[str]
     columns: tuple[str, ...]
 
 
 #: Both are columns of the dataset.
 COLUMNS = Templates("{{ sample.answer }}", "{{ sample.choices }}", ("answer", "choices", "completion"))
+#: The labels stand in the task.
+FLAT = Templates("{{ sample.answer }}", ["A", "B", "C", "D"], ("answer", "completion"))
 #: Both are computed from the texts of the options, in a way that no column expression covers.
 COMPUTED = Templates(
     "{{ (sample.options | map('first') | list)[sample.position] }}",
@@ -53,6 +55,8 @@ class Case:
     templates: Templates = COLUMNS
     mix: Mix = Mix()
     ending: str = "parquet"
+    shape: str = "rows"
+    words: tuple[str, ...] = ()
 
     def describe_task(self) -> dict[str, object]:
         """Return the task file; JSON is YAML."""

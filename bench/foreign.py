@@ -18,9 +18,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 WORK = HERE / ".work"
 ENVIRONMENTS = {
+    "every_eval_ever": ("every-eval-ever==0.3.0",),
+    "hub": ("huggingface-hub==2.4.0", "pyyaml"),
     "inspect": ("inspect-ai==0.3.285", "openai"),
     "lighteval": ("lighteval==0.13.0", "torch==2.13.0", "trl==1.16.0", "xxhash<4"),  # one torch for two
     "lm-eval": ("lm-eval[api]==0.4.13",),
+    "trackers": ("mlflow==3.17.2", "wandb==0.31.0"),
 }
 PROMPTFOO_VERSION = "0.123.1"
 

@@ -210,6 +210,11 @@ _DATASET = {
     **dict.fromkeys(("key?", "display_name?", "file?", "fingerprint?", "category?"), "text?"),
     **dict.fromkeys(("rows_read?", "rows_filtered?", "samples?"), "a count"),
 }
+_PRICE = {
+    **dict.fromkeys(("prompt", "completion"), "a number"),
+    **dict.fromkeys(("cached", "written"), "a number?"),
+    "is_cache_full": "true or false",
+}
 _SCORER = {"key": "text", "type?": "text", "title?": "text", "display_name?": "text?", "model?": _MODEL}
 _ENTRY = {
     "key": "text",
@@ -226,9 +231,8 @@ _ENTRY = {
     "config?": "an object?",
     "scorers?": _nullable([_SCORER]),
     "encoded?": _nullable({"*": ["text"]}),
-    **dict.fromkeys(
-        ("selection?", "trials?", "choice_order?", "variant?", "calls?", "repeatability?"), "an object?"
-    ),
+    "calls?": _nullable({"*": {"price?": _nullable(_PRICE)}}),
+    **dict.fromkeys(("selection?", "trials?", "choice_order?", "variant?", "repeatability?"), "an object?"),
 }
 _MANIFEST = {
     "key": "text",
@@ -451,6 +455,7 @@ class TaskRun:
 
         What a scorer found is `<scorer>.<name>`; a column of the dataset that is called like one of ours is
         `sample.<name>`. `prompt` and columns of mixed types are JSON text. The dataset must be there (E505).
+        `export` writes the same columns as CSV and Parquet. `run` is the name of the run's folder.
         """
         frame: pl.DataFrame = import_module(EXPORTERS).build_frame(self)
         return frame

@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, Unpack
+from typing import Any, Literal, NamedTuple, TextIO, Unpack
 from uuid import UUID
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -50,6 +51,7 @@ from answerkey.types import (
 
 CSV, PARQUET = "csv", "parquet"
 EVERY_EVAL_EVER, INSPECT, EVAL_RESULTS = "every_eval_ever", "inspect", "eval-results"
+Write = Callable[[bytes | memoryview], object]
 FORMS = ("jsonl", CSV, PARQUET, EVERY_EVAL_EVER, INSPECT, EVAL_RESULTS)
 
 
@@ -81,8 +83,8 @@ def export(
     run = load_run(run)
     opened = reopen(run, task)
     frames = map(partial(flatten, opened.task_run), opened.iterate())
-    writers: dict[str, Callable[[TextIO], int]] = {
-        "jsonl": partial(_write_rows, opened),
+    writers: dict[str, Callable[[Write], int]] = {
+        "jsonl": partial(write_jsonl, opened),
         CSV: partial(write_csv, frames, is_raw=is_raw),
         EVERY_EVAL_EVER: partial(write_every_eval_ever, run, opened),
     }
@@ -102,36 +104,39 @@ def export(
     if to == EVERY_EVAL_EVER and path is not None and (Path(path).is_dir() or Path(path).suffix == ".json"):
         rows = _write_pair(run, opened, Path(path))
     elif path is None:
-        rows = writers[to](stream or sys.stdout)
+        rows = writers[to](_open_bytes(stream or sys.stdout))
     else:
         rows = _write_file(str(path), writers.get(to), frames, len(opened))
     return Exported(rows, len(opened) - rows)
 
 
-def _write_rows(opened: Reopened, out: TextIO) -> int:
+def _open_bytes(stream: TextIO) -> Write:
+    """Return what writes UTF-8 to a stream; one of bytes is not made text and bytes again."""
+    if isinstance(stream, TextIOWrapper) and stream.encoding.lower() in {"utf-8", "utf8"}:
+        stream.flush()
+        return stream.buffer.write
+    return lambda content: stream.write(str(content, "utf-8"))
+
+
+def _write_lines(rows: Iterable[Mapping[str, Any]], write: Write) -> int:
     count = 0
-    for row in read_rows(opened):
-        prompt = row.pop("prompt")  # JSON already
-        out.write(f'{to_json(row)[:-1]}, "prompt": {prompt or "null"}}}\n')
+    for row in rows:
+        write(f"{to_json(row)}\n".encode())
         count += 1
     return count
 
 
-def _write_lines(rows: Iterable[Mapping[str, Any]], out: TextIO) -> int:
-    return sum(1 for row in rows if out.write(to_json(row) + "\n"))
-
-
 def _write_file(
-    file: str, write: Callable[[TextIO], int] | None, frames: Iterable[pl.DataFrame], rows: int
+    file: str, write: Callable[[Write], int] | None, frames: Iterable[pl.DataFrame], rows: int
 ) -> int:
     """Write a file, the whole of it or nothing, and return how many rows; as Parquet without a writer."""
 
-    def write_text(path: Path) -> None:
+    def write_bytes(path: Path) -> None:
         nonlocal rows
-        with path.open("w", encoding="utf-8", newline="") as out:
-            rows = write(out) if write else 0
+        with path.open("wb") as out:
+            rows = write(out.write) if write else 0
 
-    _write_path(file, write_text if write else None, frames)
+    _write_path(file, write_bytes if write else None, frames)
     return rows
 
 
@@ -171,26 +176,6 @@ def export_prompts(
     return _write_file(str(out), None if form == PARQUET else write, frames, count)
 
 
-def read_rows(opened: Reopened) -> Iterator[dict[str, Any]]:
-    """Yield one object per sample and trial, its prompt as JSON text; some rows are in memory at a time."""
-    encoded = find_encoded(opened.task_run)
-    for part in opened.iterate():
-        keys = part.scores.columns[2:]
-        told = describe_orders(part)
-        orders = [{}] * len(part.samples) if told is None else told.to_dicts()
-        replies = describe_replies(opened.task_run, part).iter_rows(named=True)
-        rows = zip(part.scores.iter_rows(named=True), replies, part.samples.rows(), orders, strict=True)
-        for verdict, reply, sample, order in rows:
-            yield {
-                "sample_id": verdict["sample_id"],
-                **order,
-                "trial": verdict["trial"],
-                **reply,
-                "scores": {key: describe_verdict(verdict[key], encoded.get(key, ())) for key in keys},
-                "sample": dict(sample),
-            }
-
-
 def find_encoded(task: TaskRun) -> Mapping[str, Collection[str]]:
     """Return scorer key → the values and metadata that are stored as JSON text."""
     found: Mapping[str, Collection[str]] = task.manifest.get("encoded") or {}
@@ -221,6 +206,167 @@ def to_json(content: object, separators: tuple[str, str] | None = None) -> str:
         return encoder.encode(content)
     except ValueError:
         return encoder.encode(clean_numbers(content))
+
+
+# ── JSON of whole columns ───────────────────────────────────────────────────────────────────────────────────
+
+#: Texts that make up each row: the same for all of them, or one for each.
+Pieces = list[str | pl.Series]
+#: Rows that become text together: more of them need more memory and are no faster.
+_LINES = 8_192
+#: Of so many texts it is looked whether they are few different ones.
+_SOME = 256
+#: Other numbers have an exponent, which Polars and Python write differently.
+_LEAST, _MOST = 1e-4, 1e16
+
+
+def write_jsonl(opened: Reopened, write: Write) -> int:
+    """Write one object per sample and trial, and return how many."""
+    count = 0
+    for part in opened.iterate():
+        for offset in range(0, len(part.samples), _LINES):
+            count += _write_table(describe_rows(opened.task_run, part.slice(offset, _LINES)), write, "never")
+    return count
+
+
+def describe_rows(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
+    """Return the JSON object of each row, as one column."""
+    encoded, replies, scores = find_encoded(task_run), describe_replies(task_run, part), part.scores
+    orders = describe_orders(part)
+    plain = [scores["sample_id"], *(orders or ()), scores["trial"], *replies.drop("prompt")]
+    fields = {series.name: write_values(series) for series in plain}
+    fields["scores"] = _write_object(
+        {key: _write_verdicts(scores[key], encoded.get(key, ())) for key in scores.columns[2:]}
+    )
+    fields["sample"] = _write_object(
+        {
+            one.name: write_values(one, is_encoded=one.name in part.samples.encoded)
+            for one in part.samples.frame
+        }
+    )
+    fields["prompt"] = [replies["prompt"].fill_null("null")]  # JSON already
+    return (
+        scores.select("sample_id")
+        .with_columns(_join_pieces(_write_object(fields)).alias("line"))
+        .drop("sample_id")
+    )
+
+
+def _write_verdicts(series: pl.Series, encoded: Collection[str]) -> Pieces:
+    """Return the scores of one scorer as JSON; see `describe_verdict`."""
+    verdicts = series.struct.unnest()
+    fields = {name: write_values(verdicts[name]) for name in ("status", "reason")}
+    for group in ("values", "metadata"):
+        if verdicts[group].null_count():
+            told = [describe_verdict(one, encoded)[group] for one in series.to_list()]
+            fields[group] = [pl.Series(map(to_json, told), dtype=pl.String)]
+            continue
+        found = (one for one in verdicts[group].struct.unnest() if one.name != EMPTY_STRUCT_FIELD)
+        fields[group] = _write_object(
+            {one.name: write_values(one, is_encoded=one.name in encoded) for one in found}
+        )
+    pieces, why = _write_object(fields), pl.col("excluded_by")
+    if "excluded_by" not in verdicts.columns or verdicts["excluded_by"].is_null().all():
+        return pieces
+    told = pl.when(why != "").then(pl.concat_str(pl.lit(', "excluded_by": '), _quote(why)))
+    return [*pieces[:-1], verdicts.select(told.fill_null("")).to_series(), "}"]
+
+
+def _write_object(fields: Mapping[str, Pieces]) -> Pieces:
+    pieces: Pieces = ["{"]
+    for number, (name, value) in enumerate(fields.items()):
+        pieces += [f"{', ' if number else ''}{to_json(name)}: ", *value]
+    return [*pieces, "}"]
+
+
+def _join_pieces(pieces: Pieces) -> pl.Expr:
+    """Return the texts that the pieces make up."""
+    joined: Pieces = []
+    for one in pieces:
+        if isinstance(one, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += one
+        else:
+            joined.append(one)
+    return pl.concat_str(map(pl.lit, joined))
+
+
+def write_values(values: pl.Series, *, is_encoded: bool = False) -> Pieces:
+    """Return each value as the JSON that `to_json` makes of it; one that `is_encoded` is JSON text already.
+
+    Columns of texts, whole numbers, truth values, usual floats, and lists and structs of them become text as
+    a whole, all others value by value.
+    """
+    if values.is_null().all():
+        return ["null"]
+    if isinstance(values.dtype, pl.Struct) and not values.null_count() and not is_encoded:
+        return _write_object({one.name: write_values(one) for one in values.struct.unnest()})
+    text = None if is_encoded or not _is_usual(values) else _write_column(pl.first(), values.dtype)
+    if text is None:
+        told = (json.loads(one) if is_encoded and isinstance(one, str) else one for one in values.to_list())
+        return [pl.Series([to_json(one) for one in told], dtype=pl.String)]
+    if not _has_floats(values.dtype) and values.eq_missing(values.head(1)).all():  # 0.0 equals -0.0
+        return values.head(1).to_frame().select(text).to_series().to_list()
+    if values.dtype == pl.String and _is_plain(values):
+        return ['"', values, '"']
+    if values.dtype == pl.List(pl.String) and values.list.len().min() and _is_plain(values.explode()):
+        return ['["', values.list.join('", "'), '"]']
+    return [values.to_frame().select(text).to_series()]
+
+
+def _is_plain(texts: pl.Series) -> bool:
+    """Return whether all are texts that JSON writes as they are."""
+    return not texts.null_count() and not _holds(texts, r'["\\\x00-\x1f]')
+
+
+def _holds(texts: pl.Series, pattern: str) -> bool:
+    """Return whether one of the texts holds the pattern; of those that are said over and over one is read."""
+    some = texts.head(_SOME)
+    few = texts.unique() if some.n_unique() < _SOME // 8 else texts
+    return any(one.str.contains(pattern).any() for one in (some, few))
+
+
+def _has_floats(dtype: pl.DataType) -> bool:
+    return _has_floats(dtype.inner) if isinstance(dtype, pl.List) else dtype.is_float()  # type: ignore[arg-type]  # an instance here
+
+
+def _is_usual(values: pl.Series) -> bool:
+    """Return whether no float has an exponent, or is none that JSON has."""
+    if not _has_floats(values.dtype):
+        return True
+    if isinstance(values.dtype, pl.List):
+        return _is_usual(values.explode())
+    size = values.abs()
+    return bool(((size == 0) | ((size >= _LEAST) & (size < _MOST))).all())
+
+
+def _write_column(value: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
+    """Return the JSON of a column with this type; None where only Python knows it."""
+    if isinstance(dtype, pl.List):
+        inner = _write_column(pl.element(), dtype.inner)  # type: ignore[arg-type]  # an instance here
+        if inner is None:
+            return None
+        joined = value.list.eval(inner).list.join(", ")
+        return pl.concat_str(pl.lit("["), joined, pl.lit("]")).fill_null("null")
+    if isinstance(dtype, pl.String | pl.Categorical | pl.Enum):
+        return _quote(value.cast(pl.String))
+    if dtype.is_float():
+        value = value.cast(pl.Float64)
+    elif not dtype.is_integer() and dtype != pl.Boolean:
+        return None
+    return value.cast(pl.String).fill_null("null")
+
+
+def _quote(text: pl.Expr) -> pl.Expr:
+    made = pl.struct(text.alias("_")).struct.json_encode()
+    return made.str.strip_prefix('{"_":').str.strip_suffix("}")
+
+
+def _write_table(table: pl.DataFrame, write: Write, quotes: Literal["necessary", "never"]) -> int:
+    """Write rows as CSV and return how many."""
+    buffer = BytesIO()
+    table.write_csv(buffer, include_header=False, quote_style=quotes)
+    write(buffer.getbuffer())
+    return table.height
 
 
 def build_frame(task_run: TaskRun) -> pl.DataFrame:
@@ -301,28 +447,30 @@ def charge_rows(said: pl.DataFrame, price: Price | None) -> list[float | None]:
     ]
 
 
-def write_csv(frames: Iterable[pl.DataFrame], out: TextIO, *, is_raw: bool = False) -> int:
+def write_csv(frames: Iterable[pl.DataFrame], write: Write, *, is_raw: bool = False) -> int:
     """Write CSV with a heading and return how many rows; an empty text is quoted, a null is an empty cell.
 
     No text is one that a spreadsheet would compute, unless it `is_raw`.
     """
     rows = 0
-    for number, table in enumerate(frames):
-        rows += table.height
-        cells = []
-        for series in table.iter_columns():
-            if series.dtype.is_nested():
-                texts = [None if value is None else to_json(value) for value in series.to_list()]
-                cells.append(pl.Series(series.name, texts, dtype=pl.String))
-            else:
-                cells.append(series.fill_nan(None) if series.dtype.is_float() else series)
-        shown = pl.DataFrame(cells if is_raw else [guard_column(one) for one in cells])
+    for number, frame in enumerate(frames):
         if not number:  # names of columns are from others, too
-            names = pl.Series("name", shown.columns, dtype=pl.String)
+            names = pl.Series("name", frame.columns, dtype=pl.String)
             heading = [(names if is_raw else guard_column(names)).to_list()]
-            out.write(pl.DataFrame(heading, orient="row").write_csv(None, include_header=False))
-        out.write(shown.write_csv(None, include_header=False))
+            _write_table(pl.DataFrame(heading, orient="row"), write, "necessary")
+        for table in frame.iter_slices(_LINES):
+            cells = [_write_cells(series) for series in table.iter_columns()]
+            shown = pl.DataFrame(cells if is_raw else [guard_column(one) for one in cells])
+            rows += _write_table(shown, write, "necessary")
     return rows
+
+
+def _write_cells(series: pl.Series) -> pl.Series:
+    """Return a column that CSV can hold: lists and mappings are JSON text."""
+    if not series.dtype.is_nested():
+        return series.fill_nan(None) if series.dtype.is_float() else series
+    texts = pl.when(pl.first().is_not_null()).then(_join_pieces(write_values(series)))
+    return series.to_frame().select(texts.alias(series.name)).to_series()
 
 
 # ── text in CSV that no spreadsheet takes for a formula ─────────────────────────────────────────────────────
@@ -346,7 +494,9 @@ _GUARDED = "${1}'${2}"
 
 def guard_column(texts: pl.Series) -> pl.Series:
     """Return a column of texts in which nothing is a formula; one that holds no text stays as it is."""
-    if texts.dtype != pl.String:
+    if texts.dtype != pl.String or texts.is_null().all():
+        return texts
+    if not _holds(texts, f"{_FIRST}|{_LATER}"):
         return texts
     guarded = pl.col(texts.name).str.replace_all(_LATER, _GUARDED).str.replace(_FIRST, _GUARDED)
     is_harmless = pl.col(texts.name).str.contains(_HARMLESS)
@@ -410,7 +560,7 @@ def iterate_asked(opened: Reopened) -> Iterator[Asked]:
             yield from map(Asked._make, rows)
 
 
-def write_every_eval_ever(run: Run, opened: Reopened, out: TextIO) -> int:
+def write_every_eval_ever(run: Run, opened: Reopened, write: Write) -> int:
     """Write a row for each sample and trial that has a score; return how many.
 
     The schema knows no row without a score, so that what could not be scored is left out.
@@ -443,7 +593,8 @@ def write_every_eval_ever(run: Run, opened: Reopened, out: TextIO) -> int:
         metadata |= {} if group is None else {"category": group}
         metadata |= {"trial": str(row.trial), "completion_status": reply.status.value}
         named = {**head, "sample_id": row.sample_id}
-        out.write(to_json({**named, **_describe_row(asked, reply, verdict, score, metadata)}) + "\n")
+        content = {**named, **_describe_row(asked, reply, verdict, score, metadata)}
+        write(f"{to_json(content)}\n".encode())
         count += 1
     return count
 

@@ -32,6 +32,7 @@ from answerkey.runs.store import (
 )
 from answerkey.text import Drawn
 from answerkey.types import (
+    USAGE_NAMES,
     Completions,
     Gate,
     GateCheck,
@@ -360,9 +361,14 @@ class KeptCompletions:
         return replace(self, offset=self.offset + offset, length=length)
 
     def read(self, samples: Samples) -> Completions:
-        """Return the completions of the samples."""
+        """Return the completions of the samples; what older versions did not count is null."""
         length = len(samples) if self.length is None else self.length
-        return Completions(self.parts.read(self.offset * self.num_trials, length * self.num_trials))
+        frame = self.parts.read(self.offset * self.num_trials, length * self.num_trials)
+        known = {one.name for one in getattr(frame.schema["usage"], "fields", ())}
+        absent = [pl.lit(None, pl.Int64).alias(name) for name in USAGE_NAMES if name not in known]
+        return Completions(
+            frame.with_columns(pl.col("usage").struct.with_fields(*absent)) if absent else frame
+        )
 
 
 @dataclass(frozen=True, repr=False)

@@ -233,7 +233,7 @@ def describe_rows(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
     """Return the JSON object of each row, as one column."""
     encoded, replies, scores = find_encoded(task_run), describe_replies(task_run, part), part.scores
     orders = describe_orders(part)
-    plain = [scores["sample_id"], *(orders or ()), scores["trial"], *replies.drop("prompt")]
+    plain = [scores["sample_id"], *(() if orders is None else orders), scores["trial"], *replies.drop("prompt")]
     fields = {series.name: write_values(series) for series in plain}
     fields["scores"] = _write_object(
         {key: _write_verdicts(scores[key], encoded.get(key, ())) for key in scores.columns[2:]}

@@ -118,14 +118,6 @@ def _open_bytes(stream: TextIO) -> Write:
     return lambda content: stream.write(str(content, "utf-8"))
 
 
-def _write_lines(rows: Iterable[Mapping[str, Any]], write: Write) -> int:
-    count = 0
-    for row in rows:
-        write(f"{to_json(row)}\n".encode())
-        count += 1
-    return count
-
-
 def _write_file(
     file: str, write: Callable[[Write], int] | None, frames: Iterable[pl.DataFrame], rows: int
 ) -> int:
@@ -171,8 +163,9 @@ def export_prompts(
         hint = "name a file that ends in .parquet, .jsonl or .csv"
         raise SpecError("E119", f"`-o {out}`: the ending says no form", hint=hint)
     count, frames = build_prompts(path, task, progress, **options)
-    rows = (row for frame in frames for row in frame.iter_rows(named=True))
-    write = partial(write_csv, frames, is_raw=True) if form == CSV else partial(_write_lines, rows)
+    tables = (table for frame in frames for table in frame.iter_slices(_LINES))
+    lines = (_join_lines(_write_fields(table), table.height) for table in tables)
+    write = partial(write_csv, frames, is_raw=True) if form == CSV else partial(_write_tables, lines)
     return _write_file(str(out), None if form == PARQUET else write, frames, count)
 
 
@@ -222,34 +215,28 @@ _LEAST, _MOST = 1e-4, 1e16
 
 def write_jsonl(opened: Reopened, write: Write) -> int:
     """Write one object per sample and trial, and return how many."""
-    count = 0
-    for part in opened.iterate():
-        for offset in range(0, len(part.samples), _LINES):
-            count += _write_table(describe_rows(opened.task_run, part.slice(offset, _LINES)), write, "never")
-    return count
+    parts = (one.slice(at, _LINES) for one in opened.iterate() for at in range(0, len(one.samples), _LINES))
+    return _write_tables((describe_rows(opened.task_run, part) for part in parts), write)
 
 
 def describe_rows(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
     """Return the JSON object of each row, as one column."""
     encoded, replies, scores = find_encoded(task_run), describe_replies(task_run, part), part.scores
     orders = describe_orders(part)
-    plain = [scores["sample_id"], *(() if orders is None else orders), scores["trial"], *replies.drop("prompt")]
-    fields = {series.name: write_values(series) for series in plain}
-    fields["scores"] = _write_object(
-        {key: _write_verdicts(scores[key], encoded.get(key, ())) for key in scores.columns[2:]}
-    )
-    fields["sample"] = _write_object(
-        {
-            one.name: write_values(one, is_encoded=one.name in part.samples.encoded)
-            for one in part.samples.frame
-        }
-    )
+    plain = [
+        scores["sample_id"],
+        *(() if orders is None else orders),
+        scores["trial"],
+        *replies.drop("prompt"),
+    ]
+    fields = {one.name: write_values(one) for one in plain}
+    verdicts = {key: _write_verdicts(scores[key], encoded.get(key, ())) for key in scores.columns[2:]}
+    fields |= {
+        "scores": _write_object(verdicts),
+        "sample": _write_fields(part.samples.frame, part.samples.encoded),
+    }
     fields["prompt"] = [replies["prompt"].fill_null("null")]  # JSON already
-    return (
-        scores.select("sample_id")
-        .with_columns(_join_pieces(_write_object(fields)).alias("line"))
-        .drop("sample_id")
-    )
+    return _join_lines(_write_object(fields), scores.height)
 
 
 def _write_verdicts(series: pl.Series, encoded: Collection[str]) -> Pieces:
@@ -262,9 +249,7 @@ def _write_verdicts(series: pl.Series, encoded: Collection[str]) -> Pieces:
             fields[group] = [pl.Series(map(to_json, told), dtype=pl.String)]
             continue
         found = (one for one in verdicts[group].struct.unnest() if one.name != EMPTY_STRUCT_FIELD)
-        fields[group] = _write_object(
-            {one.name: write_values(one, is_encoded=one.name in encoded) for one in found}
-        )
+        fields[group] = _write_fields(found, encoded)
     pieces, why = _write_object(fields), pl.col("excluded_by")
     if "excluded_by" not in verdicts.columns or verdicts["excluded_by"].is_null().all():
         return pieces
@@ -277,6 +262,14 @@ def _write_object(fields: Mapping[str, Pieces]) -> Pieces:
     for number, (name, value) in enumerate(fields.items()):
         pieces += [f"{', ' if number else ''}{to_json(name)}: ", *value]
     return [*pieces, "}"]
+
+
+def _write_fields(columns: Iterable[pl.Series], encoded: Collection[str] = ()) -> Pieces:
+    return _write_object({one.name: write_values(one, is_encoded=one.name in encoded) for one in columns})
+
+
+def _join_lines(pieces: Pieces, height: int) -> pl.DataFrame:
+    return pl.select(pl.int_range(height).alias("row"), _join_pieces(pieces).alias("line")).select("line")
 
 
 def _join_pieces(pieces: Pieces) -> pl.Expr:
@@ -293,18 +286,22 @@ def _join_pieces(pieces: Pieces) -> pl.Expr:
 def write_values(values: pl.Series, *, is_encoded: bool = False) -> Pieces:
     """Return each value as the JSON that `to_json` makes of it; one that `is_encoded` is JSON text already.
 
-    Columns of texts, whole numbers, truth values, usual floats, and lists and structs of them become text as
-    a whole, all others value by value.
+    Columns of texts, whole numbers, truth values, usual floats, structs of them and lists of all but floats
+    become text as a whole, all others value by value.
     """
     if values.is_null().all():
         return ["null"]
     if isinstance(values.dtype, pl.Struct) and not values.null_count() and not is_encoded:
-        return _write_object({one.name: write_values(one) for one in values.struct.unnest()})
-    text = None if is_encoded or not _is_usual(values) else _write_column(pl.first(), values.dtype)
+        return _write_fields(values.struct.unnest())
+    text = None if is_encoded else _write_column(pl.first(), values.dtype)
+    if values.dtype.is_float():
+        size = values.abs()
+        is_usual = ((size == 0) | ((size >= _LEAST) & (size < _MOST))).all()
+        text = pl.first().cast(pl.Float64).cast(pl.String).fill_null("null") if is_usual else None
     if text is None:
         told = (json.loads(one) if is_encoded and isinstance(one, str) else one for one in values.to_list())
         return [pl.Series([to_json(one) for one in told], dtype=pl.String)]
-    if not _has_floats(values.dtype) and values.eq_missing(values.head(1)).all():  # 0.0 equals -0.0
+    if not values.dtype.is_float() and values.eq_missing(values.head(1)).all():  # 0.0 equals -0.0
         return values.head(1).to_frame().select(text).to_series().to_list()
     if values.dtype == pl.String and _is_plain(values):
         return ['"', values, '"']
@@ -325,20 +322,6 @@ def _holds(texts: pl.Series, pattern: str) -> bool:
     return any(one.str.contains(pattern).any() for one in (some, few))
 
 
-def _has_floats(dtype: pl.DataType) -> bool:
-    return _has_floats(dtype.inner) if isinstance(dtype, pl.List) else dtype.is_float()  # type: ignore[arg-type]  # an instance here
-
-
-def _is_usual(values: pl.Series) -> bool:
-    """Return whether no float has an exponent, or is none that JSON has."""
-    if not _has_floats(values.dtype):
-        return True
-    if isinstance(values.dtype, pl.List):
-        return _is_usual(values.explode())
-    size = values.abs()
-    return bool(((size == 0) | ((size >= _LEAST) & (size < _MOST))).all())
-
-
 def _write_column(value: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
     """Return the JSON of a column with this type; None where only Python knows it."""
     if isinstance(dtype, pl.List):
@@ -349,11 +332,8 @@ def _write_column(value: pl.Expr, dtype: pl.DataType) -> pl.Expr | None:
         return pl.concat_str(pl.lit("["), joined, pl.lit("]")).fill_null("null")
     if isinstance(dtype, pl.String | pl.Categorical | pl.Enum):
         return _quote(value.cast(pl.String))
-    if dtype.is_float():
-        value = value.cast(pl.Float64)
-    elif not dtype.is_integer() and dtype != pl.Boolean:
-        return None
-    return value.cast(pl.String).fill_null("null")
+    is_known = dtype.is_integer() or dtype == pl.Boolean
+    return value.cast(pl.String).fill_null("null") if is_known else None
 
 
 def _quote(text: pl.Expr) -> pl.Expr:
@@ -361,12 +341,17 @@ def _quote(text: pl.Expr) -> pl.Expr:
     return made.str.strip_prefix('{"_":').str.strip_suffix("}")
 
 
-def _write_table(table: pl.DataFrame, write: Write, quotes: Literal["necessary", "never"]) -> int:
-    """Write rows as CSV and return how many."""
-    buffer = BytesIO()
-    table.write_csv(buffer, include_header=False, quote_style=quotes)
-    write(buffer.getbuffer())
-    return table.height
+def _write_tables(
+    tables: Iterable[pl.DataFrame], write: Write, quotes: Literal["necessary", "never"] = "never"
+) -> int:
+    """Write rows as CSV, or as they are, and return how many."""
+    rows = 0
+    for table in tables:
+        buffer = BytesIO()
+        table.write_csv(buffer, include_header=False, quote_style=quotes)
+        write(buffer.getbuffer())
+        rows += table.height
+    return rows
 
 
 def build_frame(task_run: TaskRun) -> pl.DataFrame:
@@ -457,11 +442,11 @@ def write_csv(frames: Iterable[pl.DataFrame], write: Write, *, is_raw: bool = Fa
         if not number:  # names of columns are from others, too
             names = pl.Series("name", frame.columns, dtype=pl.String)
             heading = [(names if is_raw else guard_column(names)).to_list()]
-            _write_table(pl.DataFrame(heading, orient="row"), write, "necessary")
+            _write_tables([pl.DataFrame(heading, orient="row")], write, "necessary")
         for table in frame.iter_slices(_LINES):
             cells = [_write_cells(series) for series in table.iter_columns()]
             shown = pl.DataFrame(cells if is_raw else [guard_column(one) for one in cells])
-            rows += _write_table(shown, write, "necessary")
+            rows += _write_tables([shown], write, "necessary")
     return rows
 
 

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import subprocess
-import venv
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,15 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 WORK = HERE / ".work"
 ENVIRONMENTS = {
+    "every_eval_ever": ("every-eval-ever==0.3.0",),
+    "hub": ("huggingface-hub==2.4.0", "pyyaml"),
     "inspect": ("inspect-ai==0.3.285", "openai"),
     "lighteval": ("lighteval==0.13.0", "torch==2.13.0", "trl==1.16.0", "xxhash<4"),  # one torch for two
     "lm-eval": ("lm-eval[api]==0.4.13",),
+    "trackers": ("mlflow==3.17.2", "wandb==0.31.0"),
 }
+#: Tools that want a newer Python than ours, and which they take.
+NEWER = {"every_eval_ever": ("3.13", "3.12")}
 PROMPTFOO_VERSION = "0.123.1"
 
 
@@ -39,11 +44,21 @@ def open_environment(name: str) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two tests may want it at once
         if not ready.exists() or ready.read_text() != wanted:
             print(f"installing {' '.join(ENVIRONMENTS[name])} (only the first time) ...", flush=True)
-            venv.create(folder, with_pip=True, clear=True)
+            run_foreign([find_python(name), "-m", "venv", "--clear", str(folder)])
             words = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
             run_foreign([*words, *ENVIRONMENTS[name]])
             ready.write_text(wanted)
     return str(python)
+
+
+def find_python(name: str) -> str:
+    """Return the Python for an environment: this one, or one that is new enough for the tool."""
+    for version in NEWER.get(name, ()):
+        try:
+            return run_foreign([f"python{version}", "-c", "import sys; print(sys.executable)"]).strip()
+        except (ForeignError, FileNotFoundError):
+            continue
+    return sys.executable
 
 
 def open_promptfoo() -> list[str]:

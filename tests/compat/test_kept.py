@@ -76,12 +76,22 @@ def expect(name: str, found: object) -> None:
     assert json.loads(text) == json.loads(file.read_text(encoding="utf-8"))
 
 
+def expect_rows(name: str, run: str) -> None:
+    """Compare exported rows with those of then; they may have more keys now."""
+    rows = [json.loads(line) for line in carry_out("export", run, "--to", "jsonl").stdout.splitlines()]
+    lines = json.loads((keep.KEPT / "expected" / f"{name}.json").read_text(encoding="utf-8"))
+    before = [json.loads(line) for line in lines]
+    assert [{key: row[key] for key in then} for row, then in zip(rows, before, strict=True)] == before
+
+
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("name", FINISHED)
 def test_finished_runs_are_read_scored_and_exported_as_before(name: str) -> None:
     """`show`, `export`, `rescore` and `compare` give the numbers of then."""
     expect(f"show-{name}", read_metrics(f"runs/{name}"))
-    expect(f"export-{name}", carry_out("export", f"runs/{name}", "--to", "jsonl").stdout.splitlines())
+    expect_rows(f"export-{name}", f"runs/{name}")
+    for form in ("csv", "parquet", "inspect", "every_eval_ever"):
+        carry_out("export", f"runs/{name}", "--to", form, "-o", f"rows.{form.replace('inspect', 'eval')}")
     if name == "judged":  # it would ask the judge
         return
     carry_out("rescore", f"runs/{name}", "--out", "runs/again")
@@ -141,7 +151,7 @@ def test_a_run_on_object_storage_is_read(kept: Path, bucket: Bucket) -> None:
         if path.is_file():
             bucket.put(f"kept/{path.relative_to(kept / 'stored')}", path.read_bytes())
     expect("show-stored", read_metrics(f"{bucket.url}/kept"))
-    expect("export-stored", carry_out("export", f"{bucket.url}/kept", "--to", "jsonl").stdout.splitlines())
+    expect_rows("export-stored", f"{bucket.url}/kept")
 
 
 def test_a_plug_in_of_each_kind_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ NOT_RUN = {
     r"^docker ": "needs a daemon: tests/contract/test_docker.py runs the lines of the Dockerfile",
     r"^sbatch |^kubectl ": "needs a cluster: test_cluster_examples.py runs what the examples call",
     r"^from (inspect_ai|lighteval)": "needs that tool: tests/unit/adapters/test_in_tools.py runs it there",
+    r"^import mlflow": "needs that tool: tests/unit/exporters/test_other_tools.py runs it there",
     r"generate\.py": "needs vLLM: tests/contract/test_offline_example.py runs it with a stand-in",
     r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
 }

@@ -315,7 +315,7 @@ def test_no_cell_of_csv_is_a_formula(ran: Ran, call: Callable[..., Any]) -> None
     assert call("export", ran.run, "--to", "csv", "-o", ran.folder / "rows.csv").code == 0
     heading, *lines = read_cells((ran.folder / "rows.csv").read_bytes().decode())
     assert [cell for line in (heading, *lines) for cell in line if FORMULA.search(cell)] == []
-    at = heading.index("sample.question")
+    at = heading.index("question")
     assert [one[at].replace("'", "") for one in lines] == [row["question"].replace("'", "") for row in ROWS]
 
 
@@ -326,7 +326,7 @@ def test_raw_csv_jsonl_and_parquet_have_the_texts_byte_for_byte(ran: Ran, call: 
     for form, more in {"csv": ["--raw"], "jsonl": [], "parquet": []}.items():
         assert call("export", ran.run, "--to", form, "-o", ran.folder / f"out.{form}", *more).code == 0
     heading, *lines = read_cells((ran.folder / "out.csv").read_bytes().decode())
-    for name, texts in {"sample.question": asked, "completion": said}.items():
+    for name, texts in {"question": asked, "completion": said}.items():
         assert [line[heading.index(name)].encode() for line in lines] == [text.encode() for text in texts]
     rows = [json.loads(line) for line in (ran.folder / "out.jsonl").read_bytes().decode().split("\n") if line]
     assert [row["sample"]["question"].encode() for row in rows] == [text.encode() for text in asked]

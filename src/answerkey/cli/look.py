@@ -267,11 +267,17 @@ def view_command(
 Examples:
   answerkey export latest --to jsonl > rows.jsonl
   answerkey export runs/my-run --to parquet -o rows.parquet
-  answerkey export latest --to every_eval_ever -o rows.jsonl""",
+  answerkey export latest --to inspect -o run.eval""",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@option("--to", "FORM", "jsonl (default), csv, parquet or every_eval_ever.", "form", default="jsonl")
-@option("-o", "FILE", "File to write, in place of stdout; Parquet needs one.", "--out")
+@option(
+    "--to",
+    "FORM",
+    "jsonl (default), csv, parquet, every_eval_ever, inspect or eval-results.",
+    "form",
+    default="jsonl",
+)
+@option("-o", "FILE", "File to write, in place of stdout; Parquet and Inspect need one.", "--out")
 @option("--task", "KEY", "Task, if the run has several.")
 @click.option("--raw", is_flag=True, help="CSV: write texts that look like formulas unchanged.")
 @with_console
@@ -280,7 +286,9 @@ def export_command(
 ) -> None:
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 
-    `every_eval_ever` writes rows of that shared schema.
+    `every_eval_ever` writes rows of that schema; with `-o` a folder, the pair of files that its
+    validator takes. `inspect` writes a log for `inspect view`, `eval-results` the YAML for a model
+    page of the Hugging Face hub.
 
     In CSV, a text that looks like a formula gets an apostrophe in front, unless `--raw`.
     """
@@ -290,7 +298,7 @@ def export_command(
     if raw and form != CSV:
         hint = f"the texts of {form} are always as they are"
         raise SpecError("E119", "`--raw` is for CSV", hint=hint)
-    if out is None and (form == "parquet" or console.as_json):
+    if out is None and (form == "parquet" or (console.as_json and form != "inspect")):
         reason = "Parquet is not text" if form == "parquet" else "`--json` keeps stdout for its own object"
         raise SpecError("E119", f"the rows need a file: {reason}", hint=f"add `-o rows.{form}`")
     stream = open_stream(is_json=form != CSV)

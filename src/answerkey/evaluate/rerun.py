@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import polars as pl
 
@@ -96,8 +96,8 @@ FIXED = (
 )
 #: What may stop a run, and ends with that.
 LIMITS = frozenset({"max_calls", "max_cost"})
-#: Rows that become Python values take more memory than those that stay columns.
-READ_TOGETHER = 32_768
+#: Rows that are read together; they stay columns.
+READ_TOGETHER = 65_536
 
 
 # The samples and completions of a run, as they were, read part by part.
@@ -110,6 +110,11 @@ class Excerpt:
     samples: Samples
     completions: Completions
     scores: pl.DataFrame
+
+    def slice(self, offset: int, length: int) -> Self:
+        """Return the rows from `offset` on, at most `length` of them."""
+        parts = (self.samples, self.completions, self.scores)
+        return type(self)(*(one.slice(offset, length) for one in parts))
 
 
 @dataclass(frozen=True)

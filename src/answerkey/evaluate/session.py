@@ -12,7 +12,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -131,6 +131,7 @@ def count_calls(
             "cached": own["calls"] - own["asked"],
             **{name: own[name] for name in ("failed", "retries", *USAGE_NAMES)},
             "cost": None if cost is None else round(cost, 6),
+            "price": None if price is None else asdict(price),
             "latency": {"p50": round(cuts[9], 4), "p95": round(cuts[18], 4)} if cuts else None,
             "errors": errors.describe(purpose),
             "retried": retried.describe(purpose),

@@ -33,7 +33,7 @@ from answerkey.importers.logs import (
     parse_json,
 )
 from answerkey.models import responses
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 # ── plain tables ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -408,6 +408,7 @@ class ExportReader(KnownReader):
             if name is None:
                 raise DamagedError("the row has no `sample_id`")
             scores = row.object("scores")
+            told.model = told.model or row.text("model")
             told.score = log.options.score or told.score or next(iter(scores), None)
             judged = Json(scores.get(str(told.score))).at("metadata")
             question = ask.read_asked(row.object("sample"), None, target=judged.get("ground_truth_choice"))
@@ -421,12 +422,10 @@ class ExportReader(KnownReader):
                 status,
                 prompts.read_messages(row.get("prompt")),
                 finish_reason=row.text("finish_reason"),
-                prompt_tokens=row.count("prompt_tokens"),
-                completion_tokens=row.count("completion_tokens"),
                 latency=row.number("latency"),
-                error=row.text("error"),
+                error=row.text("completion_error"),
                 reasoning=row.text("reasoning"),
-            )
+            ).with_fields(**{name: row.count(name) for name in USAGE_NAMES})
             value = Json(scores.get(str(told.score))).number("values", "is_correct")
             verdict = Verdict(value, judged.text("predicted_choice"))
             return Record(name, question, said, verdict, row.count("trial") or 0)

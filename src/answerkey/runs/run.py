@@ -32,6 +32,7 @@ from answerkey.runs.store import (
 )
 from answerkey.text import Drawn
 from answerkey.types import (
+    USAGE_NAMES,
     Completions,
     Gate,
     GateCheck,
@@ -210,6 +211,11 @@ _DATASET = {
     **dict.fromkeys(("key?", "display_name?", "file?", "fingerprint?", "category?"), "text?"),
     **dict.fromkeys(("rows_read?", "rows_filtered?", "samples?"), "a count"),
 }
+_PRICE = {
+    **dict.fromkeys(("prompt", "completion"), "a number"),
+    **dict.fromkeys(("cached", "written"), "a number?"),
+    "is_cache_full": "true or false",
+}
 _SCORER = {"key": "text", "type?": "text", "title?": "text", "display_name?": "text?", "model?": _MODEL}
 _ENTRY = {
     "key": "text",
@@ -226,9 +232,8 @@ _ENTRY = {
     "config?": "an object?",
     "scorers?": _nullable([_SCORER]),
     "encoded?": _nullable({"*": ["text"]}),
-    **dict.fromkeys(
-        ("selection?", "trials?", "choice_order?", "variant?", "calls?", "repeatability?"), "an object?"
-    ),
+    "calls?": _nullable({"*": {"price?": _nullable(_PRICE)}}),
+    **dict.fromkeys(("selection?", "trials?", "choice_order?", "variant?", "repeatability?"), "an object?"),
 }
 _MANIFEST = {
     "key": "text",
@@ -356,9 +361,14 @@ class KeptCompletions:
         return replace(self, offset=self.offset + offset, length=length)
 
     def read(self, samples: Samples) -> Completions:
-        """Return the completions of the samples."""
+        """Return the completions of the samples; what older versions did not count is null."""
         length = len(samples) if self.length is None else self.length
-        return Completions(self.parts.read(self.offset * self.num_trials, length * self.num_trials))
+        frame = self.parts.read(self.offset * self.num_trials, length * self.num_trials)
+        known = {one.name for one in getattr(frame.schema["usage"], "fields", ())}
+        absent = [pl.lit(None, pl.Int64).alias(name) for name in USAGE_NAMES if name not in known]
+        return Completions(
+            frame.with_columns(pl.col("usage").struct.with_fields(*absent)) if absent else frame
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -451,6 +461,7 @@ class TaskRun:
 
         What a scorer found is `<scorer>.<name>`; a column of the dataset that is called like one of ours is
         `sample.<name>`. `prompt` and columns of mixed types are JSON text. The dataset must be there (E505).
+        `export` writes the same columns as CSV and Parquet. `run` is the name of the run's folder.
         """
         frame: pl.DataFrame = import_module(EXPORTERS).build_frame(self)
         return frame

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+import answerkey as ak
 from answerkey.testing import Reply, TestServer, answer_by_hash
 
 from .conftest import QUIZ, Call, start
@@ -49,6 +51,11 @@ def test_a_run_records_what_it_asked(call: Call, server: TestServer, words: list
     assert "  Retried because  count  example  what was said\n  HTTP 500" in shown
 
 
+def calls_model(folder: str) -> str:
+    """Return the model that `run.json` names."""
+    return str(json.loads(Path(folder, "run.json").read_text())["tasks"][0]["model"]["name"])
+
+
 def test_cached_tokens_are_counted_priced_and_exported(
     call: Call, server: TestServer, words: list[str]
 ) -> None:
@@ -65,6 +72,16 @@ def test_cached_tokens_are_counted_priced_and_exported(
     rows = Path("there").read_text().splitlines()
     told = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110, "input_tokens_cache_read": 40}
     assert [json.loads(row)["token_usage"] for row in rows] == [told] * 10
+    for folder, cost in (("here", calls["cost"] / 10), ("again", 0.0)):  # again: from the cache
+        if folder == "again":
+            assert call("run", *words, "--num-samples", "10", "--out", folder, "--price", "1:2:0.1").code == 0
+        row = json.loads(call("export", folder, "--to", "jsonl").out.splitlines()[0])
+        assert row["cost"] == pytest.approx(cost)
+        assert (row["run"], row["model"], row["cached_tokens"]) == (folder, calls_model(folder), 40)
+        assert row["prompt"][-1]["role"] == "user"
+    file = Path("rows.parquet")
+    assert call("export", "here", "--to", "parquet", "-o", file).code == 0
+    assert pl.read_parquet(file).equals(ak.load_run("here").to_frame())
 
 
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:

@@ -145,8 +145,8 @@ def test_parquet_keeps_types(call: Call, run_folder: Path) -> None:
     words = ("export", run_folder, "--to", "parquet", "-o", "rows.parquet")
     assert call(*words).err == "4 rows written to rows.parquet\n"
     table = pl.read_parquet("rows.parquet")
-    assert table["scores.string_equals_mcqa.values.is_correct"].to_list() == [1.0, 0.0, 0.0, 0.0]
-    assert table.schema["scores.string_equals_mcqa.metadata.choices"] == pl.List(pl.String)
+    assert table["string_equals_mcqa.is_correct"].to_list() == [1.0, 0.0, 0.0, 0.0]
+    assert table.schema["string_equals_mcqa.choices"] == pl.List(pl.String)
     assert call(*words, "--json").json == {"export": {"file": "rows.parquet", "form": "parquet", "rows": 4}}
 
 
@@ -173,12 +173,12 @@ def test_csv_holds_no_formula_unless_raw(call: Call, project: Path) -> None:
     printed = call("export", "run", "--to", "csv").out
     guarded = list(csv.DictReader(printed.splitlines()))
     assert [row["completion"] for row in guarded] == ['\'=HYPERLINK("http://x")', "'- B"]
-    assert [row["sample.question"] for row in guarded] == ["'=1+1", "-5"]
+    assert [row["question"] for row in guarded] == ["'=1+1", "-5"]
     assert call("export", "run", "--to", "csv", "-o", "rows.csv").code == 0
     assert Path("rows.csv").read_text(encoding="utf-8") == printed
     raw = list(csv.DictReader(call("export", "run", "--to", "csv", "--raw").out.splitlines()))
     assert [row["completion"] for row in raw] == ['=HYPERLINK("http://x")', "- B"]
-    assert ("sample.a;'=b" in guarded[0], "sample.a;=b" in raw[0]) == (True, True)
+    assert ("a;'=b" in guarded[0], "a;=b" in raw[0]) == (True, True)
 
 
 @pytest.mark.parametrize(("form", "shown"), [("csv", "\\x1b[31mB"), ("jsonl", "\\u001b[31mB")])
@@ -203,7 +203,7 @@ def test_a_table_may_have_thousands_of_columns(call: Call, project: Path, form: 
     assert call("score", project / "task.yaml", "--dataset", f"wide.{form}", "--out", "wide").code == 0
     done = call("export", "wide", "--to", "csv", "-o", "out.csv")
     assert done.code == 0, done.err
-    told = pl.read_csv("out.csv", infer_schema=False).select(f"sample.{name}" for name in names)
+    told = pl.read_csv("out.csv", infer_schema=False).select(names)
     assert told.rows() == [tuple(f"'={row}{name}" for name in names) for row in range(2)]
 
 

@@ -325,6 +325,13 @@ def test_an_export_of_ours_can_be_imported_again(desk: Desk) -> None:
     assert (again.kind, again.samples, again.tasks[0].their_mean) == ("answerkey", 3, 1 / 3)
     assert desk.asked("question", "options", "choices", "answer")[0] == ("0?", ["x", "y"], ["A", "B"], "B")
     assert desk.said("completion", "their_answer")[1] == ("The answer is A.", "A")
+    told = {"model": "m", "completion_error": "gone", "cached_tokens": 3, "finish_reason": "length"}
+    told["prompt"] = [{"role": "user", "content": "Which?"}]
+    named = desk.bring(desk.lines("told.jsonl", [exported(**told)]))
+    assert named.tasks[0].description.model == "m"
+    (said,) = desk.said()
+    assert (said["finish_reason"], json.loads(said["prompt"])[-1]["content"]) == ("length", "Which?")
+    desk.out = again.folder
     second = ak.run(again.folder, out=desk.folder / "second")
     assert second.metrics["Accuracy"].value == run.metrics["Accuracy"].value
     desk.refuse("the row has no `sample_id`", desk.lines("bad.jsonl", [{**exported(), "sample_id": None}]))

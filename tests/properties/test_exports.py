@@ -1,0 +1,217 @@
+"""Laws of exports: columns that become text as a whole are what Python writes value by value."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from datetime import date
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from answerkey import exporters
+from answerkey.evaluate.rerun import Excerpt
+from answerkey.exporters import (
+    describe_rows,
+    describe_verdict,
+    guard_column,
+    to_json,
+    write_csv,
+    write_values,
+)
+from answerkey.runs import TaskRun
+from answerkey.text import clean_numbers
+from answerkey.types import Completion, Completions, CompletionStatus, Samples
+
+TEXTS = st.text() | st.sampled_from(
+    ["", '"', "\\", '","', 'x",', "\x7f\u2028\ufeff", "null", "=1", "\x1f\t\n"]
+)
+FLOATS = st.floats() | st.sampled_from(
+    [0.0, -0.0, 1e-4, 9.999e-5, 1e16, 9.99e15, 1e22, 5e-324, 0.1, 1e15 + 0.3]
+)
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+#: Types of columns with what they hold.
+PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    pl.String(): TEXTS,
+    pl.Int64(): WHOLE,
+    pl.UInt64(): st.integers(0, 2**64 - 1),
+    pl.Boolean(): st.booleans(),
+    pl.Float64(): FLOATS,
+    pl.Float32(): st.floats(width=32),
+    pl.Categorical(): TEXTS,
+    pl.Date(): st.dates(date(1, 1, 1)),
+    pl.Decimal(20, 3): st.decimals(-1000, 1000, places=3),
+    pl.Binary(): st.binary(max_size=4),
+    pl.Null(): st.none(),
+}
+
+
+def nest(dtype: pl.DataType, values: st.SearchStrategy[Any]) -> list[tuple[Any, st.SearchStrategy[Any]]]:
+    """Return a column of these, of lists of them, of lists of lists, and of structs."""
+    some = st.none() | values
+    lists = st.none() | st.lists(some, max_size=4)
+    twice = st.none() | st.lists(lists, max_size=3)
+    struct = pl.Struct({"a": dtype, 'b"\\é': pl.List(dtype)})
+    structs = st.fixed_dictionaries({"a": some, 'b"\\é': lists})
+    full = st.lists(values, min_size=1, max_size=4)
+    return [
+        (dtype, some),
+        (dtype, values),
+        (pl.List(dtype), lists),
+        (pl.List(dtype), full),
+        (pl.List(pl.List(dtype)), twice),
+        (struct, structs),
+        (struct, st.none() | structs),
+        (pl.List(struct), st.none() | st.lists(structs, max_size=2)),
+    ]
+
+
+COLUMNS = [(dtype, one) for plain, values in PLAIN.items() for dtype, one in nest(plain, values)]
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> pl.Series:
+    """Return a column of any type, of different values or of one over and over."""
+    dtype, values = draw(st.sampled_from(COLUMNS))
+    cells = draw(st.lists(values, min_size=1, max_size=6) | values.map(lambda one: [one] * 3))
+    return pl.Series("x", cells, dtype=dtype, strict=False)
+
+
+def join(pieces: exporters.Pieces, height: int) -> list[str]:
+    """Return the texts that pieces make up."""
+    frame = pl.DataFrame({"_": [0] * height})
+    texts: list[str] = frame.with_columns(exporters._join_pieces(pieces).alias("x"))["x"].to_list()
+    return texts
+
+
+@given(columns())
+@example(pl.Series("x", [chr(code) for code in range(0x250) if code]))
+@example(pl.Series("x", [['x",', "y"], ["a,", ",", ""]]))
+@example(pl.Series("x", [[], ["a"]]))
+@example(pl.Series("x", [0.0, -0.0]))
+@example(pl.Series("x", [[0.0], [-0.0]]))
+@example(pl.Series("x", [[math.nan], [1.0]]))
+@example(pl.Series("x", [[[1, 2]], [[3, 4]]], dtype=pl.Array(pl.List(pl.Int8), 1)))
+def test_a_column_is_the_json_of_its_values(values: pl.Series) -> None:
+    """Byte for byte, whatever the type and the text; and never a number that JSON lacks."""
+    texts = join(write_values(values), len(values))
+    assert texts == [to_json(one) for one in values.to_list()]
+    for text in texts:
+        json.loads(text, parse_constant=pytest.fail)
+
+
+@given(
+    st.lists(st.none() | (FLOATS | TEXTS | st.lists(WHOLE, max_size=2)).map(to_json), min_size=1, max_size=5)
+)
+def test_what_is_json_already_is_written_as_what_it_says(texts: list[str | None]) -> None:
+    """Values of mixed types are stored as JSON text."""
+    made = join(write_values(pl.Series("x", texts, pl.String), is_encoded=True), len(texts))
+    assert made == [to_json(None if one is None else json.loads(one)) for one in texts]
+
+
+REPLIES = st.builds(
+    Completion,
+    text=st.none() | TEXTS,
+    status=st.sampled_from(CompletionStatus),
+    prompt=st.none() | TEXTS.map(lambda text: [{"role": "user", "content": text}]),
+    finish_reason=st.sampled_from([None, "stop"]),
+    prompt_tokens=st.none() | st.integers(0, 9),
+    completion_tokens=st.none() | st.integers(0, 9),
+    reasoning=st.none() | TEXTS,
+    error=st.none() | TEXTS,
+    latency=st.none() | st.floats(0, 100),
+)
+GROUPS = st.fixed_dictionaries({"is_correct": st.none() | FLOATS, "mixed": st.none() | TEXTS.map(to_json)})
+VERDICTS = st.fixed_dictionaries(
+    {
+        "status": st.sampled_from(["SCORED", "FAILED"]),
+        "reason": st.none() | TEXTS,
+        "values": st.none() | GROUPS,
+        "metadata": st.just({"_": None}),
+        "excluded_by": st.sampled_from([None, "", "rule"]),
+    }
+)
+SHAPE = {
+    **dict.fromkeys(("status", "reason", "excluded_by"), pl.String()),
+    "values": pl.Struct({"is_correct": pl.Float64(), "mixed": pl.String()}),
+    "metadata": pl.Struct({"_": pl.Null()}),
+}
+ROWS = st.lists(
+    st.tuples(REPLIES, VERDICTS, TEXTS, st.lists(TEXTS, max_size=3), FLOATS), min_size=1, max_size=5
+)
+PRICE = {"prompt": 1e-6, "completion": 2e-6, "cached": None, "written": None, "is_cache_full": False}
+
+
+def write_slowly(reply: dict[str, Any], verdict: dict[str, Any], sample: dict[str, Any], name: str) -> str:
+    """Return the JSON of one row, put together from Python values."""
+    prompt = reply.pop("prompt")
+    row = {"sample_id": name, "trial": 0, **reply}
+    row |= {"scores": {"k": describe_verdict(verdict, {"mixed"})}, "sample": sample}
+    row["prompt"] = None if prompt is None else json.loads(prompt)
+    return to_json(row)
+
+
+@given(ROWS, st.sampled_from([None, PRICE]))
+def test_a_row_is_the_json_of_its_parts(rows: list[Any], price: dict[str, Any] | None) -> None:
+    """Reply, scores and sample in one object, with all keys in each row but `excluded_by`."""
+    replies, verdicts, texts, lists, numbers = map(list, zip(*rows, strict=True))
+    ids = pl.Series("sample_id", [f"s{number}" for number in range(len(rows))])
+    said = Completions.build(ids, replies, source="live")
+    frame = pl.DataFrame(
+        {"text": texts, "list": lists, "n": numbers, "mixed": [to_json(one) for one in numbers]},
+        {"text": pl.String, "list": pl.List(pl.String), "n": pl.Float64, "mixed": pl.String},
+    )
+    samples = Samples(frame, ids, encoded=frozenset({"mixed"}))
+    found = pl.Series("k", verdicts, pl.Struct({name: SHAPE[name] for name in verdicts[0]}))
+    scores = pl.DataFrame([ids, said.frame["trial"], found])
+    entry = {"key": "t", "encoded": {"k": ["mixed"]}, "calls": {"solve": {"price": price}}}
+    stored: Any = SimpleNamespace(store=SimpleNamespace(place=None))
+    task = TaskRun("t", entry, {}, {}, {}, stored, stored, stored)
+    part = Excerpt(samples, said, scores)
+    lines = describe_rows(task, part).to_series().to_list()
+    told = exporters.describe_replies(task, part).to_dicts()
+    parts = zip(told, found.to_list(), map(dict, samples.rows()), ids, strict=True)
+    assert lines == [write_slowly(*one) for one in parts]
+    for line in lines:
+        json.loads(line, parse_constant=pytest.fail)
+        assert "\n" not in line
+
+
+@given(columns(), st.booleans())
+def test_csv_says_what_its_values_say(values: pl.Series, is_raw: bool) -> None:  # noqa: FBT001 - drawn
+    """Lists and structs are JSON, null an empty cell, whatever stands beside it."""
+    written: list[bytes] = []
+    assume(values.dtype != pl.Binary)  # which no dataset has
+    frame = values.to_frame().with_columns(n=1)
+    assert write_csv([frame], lambda one: written.append(bytes(one)), is_raw=is_raw) == len(values)
+    _, *cells = csv.reader(io.StringIO(b"".join(written).decode(), newline=""), strict=True)
+    if values.dtype.is_nested():
+        texts = pl.Series(
+            [None if one is None else to_json(one) for one in values.to_list()], dtype=pl.String
+        )
+        shown = texts if is_raw else guard_column(texts)
+        assert [cell[0] for cell in cells] == [one or "" for one in shown]
+    elif values.dtype == pl.String:
+        shown = values if is_raw else guard_column(values)
+        assert [cell[0] for cell in cells] == [one or "" for one in shown]
+    elif values.dtype == pl.Float64:
+        assert [float(cell[0]) if cell[0] else None for cell in cells] == clean_numbers(values.to_list())
+
+
+@given(st.lists(st.none() | TEXTS | st.text("=;\t\n -+1x'\u200b"), min_size=1, max_size=6))
+def test_a_column_without_formulas_is_not_guarded(texts: list[str | None]) -> None:
+    """It is left as it is, without a look at each; with a formula beside them, texts come out the same."""
+    column = pl.Series("x", [*texts, "=1"], dtype=pl.String)
+    assert guard_column(column.head(-1)).to_list() == guard_column(column).to_list()[:-1]
+
+
+def test_what_json_does_not_know_is_text() -> None:
+    """Decimals and days among them."""
+    assert join(write_values(pl.Series("x", [Decimal("1.50")])), 1) == ['"1.50"']

@@ -12,16 +12,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE / ".work"
 ENVIRONMENTS = {
+    "evalscope": ("evalscope==1.14.1",),
     "every_eval_ever": ("every-eval-ever==0.3.0",),
     "hub": ("huggingface-hub==2.4.0", "pyyaml"),
     "inspect": ("inspect-ai==0.3.285", "openai"),
-    "lighteval": ("lighteval==0.13.0", "torch==2.13.0", "trl==1.16.0", "xxhash<4"),  # one torch for two
+    "lighteval": (
+        "lighteval[litellm]==0.13.0",
+        "torch==2.13.0",
+        "trl==1.16.0",
+        "xxhash<4",
+    ),  # one torch for two
     "lm-eval": ("lm-eval[api]==0.4.13",),
     "trackers": ("mlflow==3.17.2", "wandb==0.31.0"),
 }
@@ -34,19 +41,43 @@ class ForeignError(Exception):
     """A harness that cannot be measured here, and why."""
 
 
-def open_environment(name: str) -> str:
-    """Return the Python of an environment, which is made the first time."""
+@cache
+def find_newest(name: str) -> str:
+    """Return the newest version of a tool that can be installed here."""
+    if name == "promptfoo":
+        return run_foreign(["npm", "view", name, "version"]).strip()
+    package = ENVIRONMENTS[name][0].partition("==")[0].partition("[")[0]
+    listed = run_foreign([sys.executable, "-m", "pip", "index", "versions", package])
+    return listed.partition("(")[2].partition(")")[0]
+
+
+def open_tool(name: str, version: str | None = None) -> list[str]:
+    """Return the words that start a tool: Node and its script, or the Python of an environment."""
+    if name == "promptfoo":
+        return open_promptfoo(version or PROMPTFOO_VERSION)
+    return [open_environment(name, version)]
+
+
+def open_environment(name: str, version: str | None = None) -> str:
+    """Return the Python of an environment, which is made the first time.
+
+    Another version than ours has an environment of its own, with the newest of all that goes with it.
+    """
+    pins = ENVIRONMENTS[name]
+    package, _, ours = pins[0].partition("==")
     folder = WORK / "environments" / name
-    python, ready = folder / "bin" / "python", folder / "ready"
-    wanted = "\n".join(ENVIRONMENTS[name])
+    if version not in {None, ours}:
+        folder = folder.with_name(f"{name}-{version}")
+        pins = (f"{package}=={version}", *(one.partition("==")[0] for one in pins[1:]))
+    python, ready, wanted = folder / "bin" / "python", folder / "ready", "\n".join(pins)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{name}.lock").open("w") as lock:
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two tests may want it at once
         if not ready.exists() or ready.read_text() != wanted:
-            print(f"installing {' '.join(ENVIRONMENTS[name])} (only the first time) ...", flush=True)
+            print(f"installing {' '.join(pins)} (only the first time) ...", flush=True)
             run_foreign([find_python(name), "-m", "venv", "--clear", str(folder)])
             words = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-            run_foreign([*words, *ENVIRONMENTS[name]])
+            run_foreign([*words, *pins])
             ready.write_text(wanted)
     return str(python)
 
@@ -61,14 +92,14 @@ def find_python(name: str) -> str:
     return sys.executable
 
 
-def open_promptfoo() -> list[str]:
+def open_promptfoo(version: str = PROMPTFOO_VERSION) -> list[str]:
     """Return the words that start promptfoo; npm installs it and the Node that it needs the first time."""
-    modules = WORK / "environments" / f"promptfoo-{PROMPTFOO_VERSION}" / "node_modules"
+    modules = WORK / "environments" / f"promptfoo-{version}" / "node_modules"
     command = modules / ".bin" / "promptfoo"
     if not command.exists():
         modules.parent.mkdir(parents=True, exist_ok=True)
         (modules.parent / "package.json").write_text('{"private": true}')
-        packages = ["node@22", f"promptfoo@{PROMPTFOO_VERSION}"]
+        packages = ["node@22", f"promptfoo@{version}"]
         run_foreign(["npm", "install", "--no-audit", "--prefix", str(modules.parent), *packages])
     return [str(modules / "node" / "bin" / "node"), str(command.resolve())]
 

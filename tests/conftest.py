@@ -74,22 +74,39 @@ def call() -> Callable[..., Called]:
 
 
 @pytest.fixture(scope="session")
-def run_tool() -> Callable[..., str]:
+def foreign() -> dict[str, Any]:
+    """Return what `bench/foreign.py` knows of other tools."""
+    return runpy.run_path(str(Path(__file__).parents[1] / "bench" / "foreign.py"))
+
+
+@pytest.fixture(scope="session")
+def run_tool(foreign: dict[str, Any]) -> Callable[..., str]:
     """Return a function that runs the Python of another tool, `run_tool("lm-eval", "-m", "lm_eval")`.
 
-    The tool is installed the first time; the test is skipped where that cannot be done.
+    With `newest=True` it is the newest version. The tool is installed the first time; the test is skipped
+    where that cannot be done.
     """
-    foreign = runpy.run_path(str(Path(__file__).parents[1] / "bench" / "foreign.py"))
 
-    def run(name: str, *words: object, **environment: str) -> str:
+    def run(name: str, *words: object, newest: bool = False, **environment: str) -> str:
         try:
-            python = foreign["open_environment"](name)
+            start = foreign["open_tool"](name, foreign["find_newest"](name) if newest else None)
         except foreign["ForeignError"] as error:
             pytest.skip(f"{name} cannot be installed: {error}")
         kept = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-        command = [python, "-B", *map(str, words)]
-        done = subprocess.run(command, env=kept | environment, capture_output=True, text=True, check=False)
+        kept |= {"PYTHONDONTWRITEBYTECODE": "1", **environment}
+        done = subprocess.run(
+            [*start, *map(str, words)], env=kept, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, (done.stdout + done.stderr)[-3_000:]
         return done.stdout
 
     return run
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the lines that tests recorded as `table`, below their heading."""
+    passed = terminalreporter.getreports("passed")
+    lines = {line for one in passed for name, line in one.user_properties if name == "table"}
+    if lines:
+        terminalreporter.section("other tools")
+        terminalreporter.write_line("\n".join(sorted(lines)))

@@ -136,6 +136,8 @@ def _lay_out_logs(rows: Rows) -> None:
     for day in ("01-01", "01-31"):
         shutil.copy(LOGS / "inspect.eval", f"logs/2026-{day}_mmlu.eval")
     shutil.copytree(LOGS / "lm-eval", "results/my-model")
+    for name in ("before", "after"):
+        shutil.copytree(ROOT / "examples" / "compare_logs" / name, f"results/{name}")
     shutil.copy(LOGS / "evidence-quiz.json", "evidence.json")
     for path in Path("results/my-model").iterdir():
         path.write_text(path.read_text("utf-8").replace('"strict"', '"strict-match"'), encoding="utf-8")

@@ -29,6 +29,7 @@ NOT_RUN = {
     r"^sbatch |^kubectl ": "needs a cluster: test_cluster_examples.py runs what the examples call",
     r"^from (inspect_ai|lighteval)": "needs that tool: tests/unit/adapters/test_in_tools.py runs it there",
     r"^import mlflow": "needs that tool: tests/unit/exporters/test_other_tools.py runs it there",
+    r"^lm_eval ": "needs lm-eval: tests/unit/importers/test_tools_that_run.py runs it",
     r"generate\.py": "needs vLLM: tests/contract/test_offline_example.py runs it with a stand-in",
     r"=zsh_source": "needs zsh: tests/unit/cli/test_completing.py reads what it is given",
 }
@@ -127,7 +128,7 @@ OTHER_EXAMPLES = {
 def test_every_example_is_run() -> None:
     """Each folder has a command in the table of the examples, which is run here, or a test of its own."""
     commands = [one.text for block in BLOCKS if block.page == "examples/README.md" for one in block.commands]
-    named = {name for text in commands for name in re.findall(r"^answerkey run examples/(\w+)", text)}
+    named = {name for text in commands for name in re.findall(r"^answerkey \w+ examples/(\w+)", text)}
     folders = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
     assert folders == named | OTHER_EXAMPLES.keys()
     assert not any(is_not_run(text) for text in commands)

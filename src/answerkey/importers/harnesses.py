@@ -332,7 +332,7 @@ def _read_details(task: TaskRows, row: Json) -> list[Record]:
         asked = prompt[-1]["content"]
     # Choices that are labels themselves leave the options to the prompt. Single characters that neither count
     # nor stand before the prompt's options are options: `Q`, `O`, `N`.
-    texts, shown = ask.read_texts(doc.get("choices")) or (), ask.find_shown(asked)
+    texts, shown = ask.read_texts(doc.get("choices")) or (), prompts.split_prompt(asked)
     is_shown = shown.choices == tuple(text.strip() for text in texts)
     choices, options = ask.take_labels(texts, counting=not is_shown), shown.options
     if len(texts) < _FEWEST:
@@ -353,7 +353,7 @@ def _read_details(task: TaskRows, row: Json) -> list[Record]:
         truths = [ask.find_label(one.strip(), choices, options) or one.strip() for one in gold]
     kept = {name: doc.get(name) for name in ("id", "task_name", "specific", "num_samples")}
     question = ask.Question(
-        question=asked,
+        question=shown.question if options == shown.options else asked,
         choices=choices,
         options=options,
         truth=",".join(truths) or None,

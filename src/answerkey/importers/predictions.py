@@ -100,7 +100,7 @@ def _read_review(log: Log, review: Json, prediction: Json) -> Record:
         found = prompts.read_messages(row.get("messages") or row.get("input")) or []
         last = max((at for at, one in enumerate(found) if one["role"] == "user"), default=-1)
         messages = messages or found[: last + 1]
-    question = ask.find_shown(prompts.find_question(messages))
+    question = prompts.split_prompt(prompts.find_question(messages))
     choices = question.choices
     # The verdict is that of the score that is wanted, of the main one, or of the only one.
     values, wanted = score.get("score", "value"), log.options.score
@@ -237,7 +237,7 @@ def _read_prediction(row: Json, name: str, detail: Json) -> Record:
     first = Json(next(iter(asked.values()), None))
     prompt = row.get("origin_prompt") or first.get("testing input") or first.get("prompt")
     messages = prompts.read_messages(prompt)
-    shown = ask.find_shown(prompts.find_question(messages))
+    shown = prompts.split_prompt(prompts.find_question(messages))
     choices = ask.take_labels(list(asked)) or shown.choices
     options = shown.options if shown.choices == choices else None
     known = detail.object()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from answerkey.datasets.questions import Question
+from answerkey.datasets.questions import Question, find_shown
 from answerkey.importers.logs import DamagedError, Json, Record, Verdict, parse_json
 from answerkey.models.responses import mend_text, to_json_values
 from answerkey.types import Completion, CompletionStatus
@@ -18,6 +19,14 @@ Messages = list[dict[str, object]]
 
 #: How tools call those who speak, where they do not say `user`.
 _SPEAKERS = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system", "human": "user", "bot": "assistant"}
+
+#: What harnesses write before a question and after it; evalscope in English and in Chinese.
+_AROUND = re.compile(
+    r"\A(?:(?:Answer the following multiple[ -]choice question|\u56de\u7b54\u4e0b\u9762)[^\n]*\n\s*)?"
+    r"(?:Question:|\u95ee\u9898\uff1a)?"
+    r"|\n[ \t]*(?:Options|Choices|\u9009\u9879)[:\uff1a]?\Z",
+    re.IGNORECASE,
+)
 
 
 def read_messages(prompt: object) -> Messages | None:
@@ -60,6 +69,14 @@ def find_question(messages: Sequence[Mapping[str, object]] | None) -> str | None
         if message["role"] == "user" and isinstance(message["content"], str):
             return message["content"]
     return None
+
+
+def split_prompt(prompt: str | None) -> Question:
+    """Return the question and the options that a prompt shows; without options all of it is the question."""
+    shown = find_shown(prompt)
+    if shown.options is None:
+        return shown
+    return replace(shown, question=_AROUND.sub("", shown.question or "").strip() or shown.question)
 
 
 # ── replies ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -253,7 +253,15 @@ def test_single_characters_are_labels_where_they_count_or_are_shown(
     """Otherwise they are the options: of a question about letters, or of an amount."""
     desk.bring(write(desk, [details(doc={"query": query, "choices": choices})]))
     (row,) = desk.asked()
+    assert row["question"] == "Which?"
     assert (row["choices"], row.get("options"), row["answer"]) == (labels, options, labels[1])
+
+
+def test_options_in_the_prompt_that_are_not_those_of_the_row_stay_in_the_question(desk: Desk) -> None:
+    """What the options are is then not known, and nothing is cut off."""
+    desk.bring(write(desk, [details(doc={"choices": ["A", "B", "C"]})]))
+    (row,) = desk.asked()
+    assert (row["question"], row.get("options")) == ("Which?\nA. one\nB. two\nAnswer:", None)
 
 
 def test_choices_by_log_probability_are_ranked(desk: Desk) -> None:

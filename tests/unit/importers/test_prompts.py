@@ -6,7 +6,7 @@ import pytest
 
 from answerkey.datasets.questions import find_shown
 from answerkey.importers import Question
-from answerkey.importers.prompts import find_question, read_messages
+from answerkey.importers.prompts import find_question, read_messages, split_prompt
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,34 @@ def test_lettered_options_at_the_end_are_those_of_the_question(
 def test_a_prompt_without_two_letters_in_order_shows_no_options(prompt: str | None) -> None:
     """Nothing is guessed."""
     assert find_shown(prompt) == Question(prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Which?\n\nOr not?\nA) one\nB) two",
+        "Question: Which?\n\nOr not?\nA. one\nB. two\nAnswer:",
+        "Answer the following multiple choice question. Be brief.\n\nWhich?\n\nOr not?\nA) one\nB) two",
+        "回答下面的单项选择题，请选出其中的正确答案。\n\n问题：Which?\n\nOr not?\n选项：\nA) one\nB) two\n",
+        "Question: Which?\n\nOr not?\nChoices:\n(A) one\n(B) two",
+    ],
+)
+def test_the_words_of_a_harness_around_a_question_are_not_part_of_it(prompt: str) -> None:
+    """The question is that of the dataset."""
+    assert split_prompt(prompt) == Question("Which?\n\nOr not?", ("A", "B"), ("one", "two"))
+
+
+@pytest.mark.parametrize(
+    "prompt", [None, "Question: Which?", "Answer the following multiple choice question"]
+)
+def test_a_prompt_without_options_is_the_question(prompt: str | None) -> None:
+    """Nothing is taken away."""
+    assert split_prompt(prompt) == Question(prompt)
+
+
+def test_words_of_a_harness_alone_are_the_question() -> None:
+    """Nothing else stands before the options."""
+    assert split_prompt("Question:\nA) one\nB) two").question == "Question:"
 
 
 def test_prompts_become_messages_whatever_their_form() -> None:

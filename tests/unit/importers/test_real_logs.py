@@ -111,7 +111,7 @@ def test_every_field_of_a_real_log_is_right(
         right = [
             letter
             for (asked, texts), letter in known.items()
-            if texts == options and asked in row["question"]
+            if texts == options and asked == row["question"].strip()
         ]
         if "ABCDE"[row["choices"].index(row["answer"])] not in right:
             wrong.append(row)

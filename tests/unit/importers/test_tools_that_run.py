@@ -1,21 +1,24 @@
-"""Laws that hold on logs which Inspect and lm-eval write when they ask the test server.
+"""Laws that hold on logs which other tools write when they ask the test server.
 
-The logs in `logs/` were written like this. The tools run in the environments of the bench, and only in the
-long series.
+The logs in `logs/` were written like this. The newest versions of the tools run in the long series only, in
+the environments of the bench, and need no network: questions, tasks and the endpoint are on this machine.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import answerkey as ak
-from answerkey.testing import Reply, TestServer
+from answerkey.testing import TestServer
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -34,22 +37,48 @@ SAYS = (
     "\\boxed{D}",
 )
 TRUTHS = "ABCDABCD"
+#: What is said to twenty questions in which a reader of logs may go wrong, the right letters, and how many
+#: replies state them.
+HARD_REPLIES = (
+    "A",
+    "ANSWER: B",
+    "**Answer: C**",
+    "The answer is (D).",
+    "ANSWER: B\n\nANSWER: A",
+    "\\boxed{C}",
+    "I cannot tell.",
+    "<think>maybe B</think>\n\nANSWER: D",
+    "",
+    "Both A and B look right.",
+    "B. because it says so",
+    "Die Antwort ist C – „ganz sicher“.",
+    "Let me think. Option A looks good, but it is wrong.\n\nThe correct answer is (D).",
+    " C ",
+    "ANSWER: d",
+    "Answer: E",
+    "```\nANSWER: A\n```",
+    "答案：B",
+    "ANSWER: C\n",
+    "Is it A, or is it B?\n\nANSWER: D",
+)
+HARD_TRUTHS = "ABADACBDABBCACDADBCD"
+HARD_RIGHT = 12
 
 INSPECT = """
-import os, sys
-os.environ.update(BENCH_API_KEY="none", BENCH_BASE_URL=sys.argv[1], INSPECT_LOG_DIR=sys.argv[2])
+import json, os, sys
+os.environ.update(BENCH_API_KEY="none", BENCH_BASE_URL=sys.argv[1], INSPECT_LOG_DIR="logs")
 from inspect_ai import Task, eval
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import choice
 from inspect_ai.solver import multiple_choice
 samples = [
-    Sample(id=n, input=f"Question {n}?", target="ABCDABCD"[n], metadata={"subject": f"subject {n % 2}"},
-           choices=[f"{word} {n}" for word in ("first", "second", "third", "fourth")])
-    for n in range(8)
+    Sample(id=n, input=row["question"], target="ABCD"[row["answer"]], choices=row["choices"],
+           metadata={"subject": f"subject {n % 2}"})
+    for n, row in enumerate(map(json.loads, open("rows.jsonl", encoding="utf-8")))
 ]
 task = Task(dataset=MemoryDataset(samples, name="numbers"), solver=multiple_choice(), scorer=choice(),
             name="numbers")
-logs = eval(task, model="openai-api/bench/made", epochs=2, log_format=sys.argv[3], display="none",
+logs = eval(task, model="openai-api/bench/made", epochs=2, log_format=sys.argv[2], display="none",
             log_level="error")
 assert logs[0].status == "success", logs[0].error
 """
@@ -77,9 +106,9 @@ class Question(LM):
     def loglikelihood_rolling(self, requests_, disable_tqdm=False):
         raise RuntimeError("not asked for")
 
-tracker = EvaluationTracker(output_path=sys.argv[2])
+tracker = EvaluationTracker(output_path="out")
 found = evaluator.simple_evaluate(model=Question(), tasks=["made_text", "made_rank"], log_samples=True,
-                                  bootstrap_iters=0, task_manager=TaskManager(include_path=sys.argv[3]))
+                                  bootstrap_iters=0, task_manager=TaskManager(include_path="tasks"))
 samples = found.pop("samples")
 tracker.general_config_tracker.model_name_sanitized = "made"
 tracker.save_results_aggregated(results=found, samples=samples)
@@ -90,7 +119,7 @@ for name in found["configs"]:
 TEXT_TASK = """
 task: made_text
 dataset_path: json
-dataset_kwargs: {data_files: {test: FILE}}
+dataset_kwargs: {data_files: {test: rows.jsonl}}
 output_type: generate_until
 test_split: test
 doc_to_text: "{{question}}\\nAnswer:"
@@ -105,7 +134,7 @@ metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
 RANK_TASK = """
 task: made_rank
 dataset_path: json
-dataset_kwargs: {data_files: {test: FILE}}
+dataset_kwargs: {data_files: {test: rows.jsonl}}
 output_type: multiple_choice
 test_split: test
 doc_to_text: "{{question}}\\nAnswer:"
@@ -117,40 +146,168 @@ metric_list:
 """
 
 
-def say(messages: Sequence[Mapping[str, Any]]) -> str | Reply:
-    """Answer a question by its number."""
-    number = int(str(messages[-1]["content"]).rpartition("Question ")[2].partition("?")[0])
-    return SAYS[number]
+LIGHTEVAL_TASK = """
+from lighteval.metrics.metrics import Metrics
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
+from lighteval.tasks.requests import Doc
+
+def ask(line, task_name=None):
+    listed = "".join(f"\\n{letter}) {text}" for letter, text in zip("ABCD", line["choices"]))
+    query = f"{line['question']}{listed}"
+    return Doc(task_name=task_name, query=query, choices=list("ABCD"), gold_index=line["answer"])
+
+TASKS_TABLE = [
+    LightevalTaskConfig(name="made", prompt_function=ask, hf_repo="questions", hf_subset="default",
+                        hf_avail_splits=["test"], evaluation_splits=["test"], generation_size=64,
+                        metrics=[Metrics.gpqa_instruct_metric], stop_sequence=[])
+]
+"""
+#: Its ready-made tasks are left out: some of them download when they are imported.
+LIGHTEVAL = """
+from lighteval.__main__ import app
+from lighteval.tasks.registry import Registry
+
+Registry._load_from_files = Registry._load_from_subdirs = staticmethod(lambda *_: {})
+app()
+"""
+PROMPTFOO = """
+prompts: ["{{question}}\\nA. {{A}}\\nB. {{B}}\\nC. {{C}}\\nD. {{D}}\\nAnswer with one letter."]
+providers: [{id: "openai:chat:made", config: {apiBaseUrl: URL, apiKey: none}}]
+defaultTest:
+  assert: [{type: javascript, value: "(output.match(/[A-D]/g)||[]).pop() === context.vars.letter"}]
+tests: tests.json
+"""
+
+Tool = Callable[..., str]
 
 
-def make_inspect_log(run_tool: Callable[..., str], folder: Path, form: str) -> Path:
-    """Let Inspect ask the test server; return its log."""
-    with TestServer(say) as server:
-        home = {"HOME": str(folder), "XDG_DATA_HOME": str(folder)}
-        run_tool("inspect", "-c", INSPECT, server.url, folder, form, **home)
-    return next(folder.glob(f"*.{form}"))
-
-
-def make_lm_eval_log(run_tool: Callable[..., str], folder: Path) -> Path:
-    """Let lm-eval ask the test server; return the folder of its run."""
-    tasks = folder / "tasks"
-    tasks.mkdir()
+def make_rows(truths: str) -> list[dict[str, Any]]:
+    """Return plain questions with these truths."""
     words = ("first", "second", "third", "fourth")
-    rows = [
+    return [
         {
             "question": f"Question {n}?",
             "choices": [f"{word} {n}" for word in words],
             "answer": "ABCD".index(truth),
         }
-        for n, truth in enumerate(TRUTHS)
+        for n, truth in enumerate(truths)
     ]
-    (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    for name, text in (("text", TEXT_TASK), ("rank", RANK_TASK)):
-        (tasks / f"{name}.yaml").write_text(text.replace("FILE", str(folder / "rows.jsonl")))
+
+
+def make_hard_rows() -> list[dict[str, Any]]:
+    """Return twenty questions and options in which a reader of logs may go wrong.
+
+    They have several lines, quotation marks, commas, LaTeX, other scripts, and letters that are no labels.
+    """
+    forms = (
+        "Question {n}: what is {n} + 1?",
+        "A table:\n{n} | 1\n\nQuestion {n}: what is the sum of the row?",
+        "Question {n}: wie groß ist „{n} + 1“, in €?",
+        'Question {n}: what is "{n}, 1", added?',
+        "Question {n}: what is $\\frac{{{n}}}{{1}} + 1$? 答えは？",
+    )
+    options = ('{n}, "or so"', "$x_{{{n}}}$", "Both A and B", "−{n} (none of the above)")
+    return [
+        {
+            "question": forms[n % 5].format(n=n),
+            "choices": [options[(n + k) % 4].format(n=n) for k in range(4)],
+            "answer": "ABCD".index(truth),
+        }
+        for n, truth in enumerate(HARD_TRUTHS)
+    ]
+
+
+def answer(replies: Sequence[str]) -> Callable[[Sequence[Mapping[str, Any]]], str]:
+    """Return a model that answers a question by its number."""
+
+    def say(messages: Sequence[Mapping[str, Any]]) -> str:
+        return replies[int(re.findall(r"Question (\d+)", str(messages[-1]["content"]))[-1])]
+
+    return say
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_tool: Tool) -> Tool:
+    """Return a function that runs the newest version of a tool in a folder of its own, offline."""
+    folder = tmp_path / "made"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    home = {name: str(folder) for name in ("HOME", "XDG_DATA_HOME", "PROMPTFOO_CONFIG_DIR")}
     offline = {"HF_HOME": str(folder / "hf"), "HF_DATASETS_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}
-    with TestServer(say) as server:
-        run_tool("lm-eval", "-c", LM_EVAL, server.url, folder / "out", tasks, **offline)
-    return folder / "out" / "made"
+    offline |= {"LITELLM_LOCAL_MODEL_COST_MAP": "1", "OPENAI_API_KEY": "none"}
+    offline |= {f"PROMPTFOO_DISABLE_{name}": "1" for name in ("TELEMETRY", "UPDATE", "REMOTE_GENERATION")}
+    return partial(run_tool, newest=True, PROMPTFOO_FAILED_TEST_EXIT_CODE="0", **home, **offline)
+
+
+def write_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the questions as each tool wants them."""
+    for path in (Path("rows.jsonl"), Path("questions") / "test.jsonl"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    lettered = [
+        {"question": row["question"], **dict(zip("ABCD", row["choices"], strict=True))} for row in rows
+    ]
+    truths = ["ABCD"[row["answer"]] for row in rows]
+    tests = [{"vars": one | {"letter": truth}} for one, truth in zip(lettered, truths, strict=True)]
+    Path("tests.json").write_text(json.dumps(tests))
+    Path("csv").mkdir(exist_ok=True)
+    with Path("csv", "made_val.csv").open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["id", "question", *"ABCD", "answer"])
+        for n, (one, truth) in enumerate(zip(lettered, truths, strict=True)):
+            writer.writerow([n, *one.values(), truth])
+    Path("tasks").mkdir(exist_ok=True)
+    for name, text in (("tasks/text.yaml", TEXT_TASK), ("tasks/rank.yaml", RANK_TASK)):
+        Path(name).write_text(text)
+    Path("made.py").write_text(LIGHTEVAL_TASK)
+
+
+def ask_inspect(tool: Tool, url: str, form: str = "eval") -> tuple[Path, float]:
+    """Let Inspect ask each question twice; return its log and its number."""
+    tool("inspect", "-c", INSPECT, url, form)
+    (log,) = Path("logs").resolve().glob(f"*.{form}")
+    head = json.loads(tool("inspect", "-m", "inspect_ai", "log", "dump", "--header-only", log))
+    return log, head["results"]["scores"][0]["metrics"]["accuracy"]["value"]
+
+
+def ask_lm_eval(tool: Tool, url: str) -> tuple[Path, float]:
+    """Let lm-eval ask; return its log and its number."""
+    model = f"model=made,base_url={url}/chat/completions"
+    words = ("--tasks", "made_text", "--include_path", "tasks", "--apply_chat_template", "--log_samples")
+    start = ("-m", "lm_eval", "run", "--model", "local-chat-completions", "--model_args", model)
+    tool("lm-eval", *start, *words, "--output_path", "out")
+    folder = Path("out", "made").resolve()
+    found = json.loads(next(folder.glob("results_*.json")).read_text())
+    return folder, found["results"]["made_text"]["exact_match,strict"]
+
+
+def ask_evalscope(tool: Tool, url: str) -> tuple[Path, float]:
+    """Let evalscope ask; return its log and its number."""
+    given = {"general_mcq": {"local_path": str(Path("csv").resolve()), "subset_list": ["made"]}}
+    endpoint = ("--model", "made", "--api-url", url, "--api-key", "none", "--eval-type", "openai_api")
+    words = ("--datasets", "general_mcq", "--dataset-args", json.dumps(given), "--no-timestamp")
+    program = "from evalscope.cli.cli import run_cmd; run_cmd()"
+    tool("evalscope", "-c", program, "eval", *endpoint, *words, "--work-dir", "out")
+    found = json.loads(Path("out", "reports", "made", "general_mcq.json").read_text())
+    return Path("out").resolve(), found["metrics"][0]["score"]
+
+
+def ask_lighteval(tool: Tool, url: str) -> tuple[Path, float]:
+    """Let lighteval ask; return its log and its number."""
+    model = f"model_name=openai/made,base_url={url},api_key=none"
+    words = ("made|0", "--custom-tasks", "made.py", "--save-details", "--output-dir", "out")
+    tool("lighteval", "-c", LIGHTEVAL, "endpoint", "litellm", model, *words)
+    found = json.loads(next(Path("out", "results").rglob("results_*.json")).read_text())
+    return Path("out").resolve(), found["results"]["made|0"]["extractive_match"]
+
+
+def ask_promptfoo(tool: Tool, url: str) -> tuple[Path, float]:
+    """Let promptfoo ask; return its log and its number."""
+    Path("made.yaml").write_text(PROMPTFOO.replace("URL", json.dumps(url)))
+    tool("promptfoo", "eval", "-c", "made.yaml", "-o", "out.json", "--no-cache", "--no-table")
+    log = Path("out.json").resolve()
+    found = json.loads(log.read_text())["results"]["stats"]
+    return log, found["successes"] / (found["successes"] + found["failures"] + found["errors"])
 
 
 def check_inspect(desk: Desk, log: Path) -> None:
@@ -210,17 +367,74 @@ def test_a_kept_log_of_lm_eval_imports(desk: Desk) -> None:
 
 @now
 @pytest.mark.parametrize("form", ["eval", "json"])
-def test_a_log_that_inspect_writes_now_imports(
-    desk: Desk, tmp_path: Path, run_tool: Callable[..., str], form: str
-) -> None:
+def test_a_log_that_inspect_writes_now_imports(desk: Desk, tool: Tool, form: str) -> None:
     """The same law on a log of today."""
-    check_inspect(desk, make_inspect_log(run_tool, tmp_path / "made", form))
+    write_rows(make_rows(TRUTHS))
+    with TestServer(answer(SAYS)) as server:
+        log, _ = ask_inspect(tool, server.url, form)
+    check_inspect(desk, log)
 
 
 @now
-def test_a_log_that_lm_eval_writes_now_imports(
-    desk: Desk, tmp_path: Path, run_tool: Callable[..., str]
-) -> None:
+def test_a_log_that_lm_eval_writes_now_imports(desk: Desk, tool: Tool) -> None:
     """The same law on a log of today."""
-    (tmp_path / "made").mkdir()
-    check_lm_eval(desk, make_lm_eval_log(run_tool, tmp_path / "made"))
+    write_rows(make_rows(TRUTHS))
+    with TestServer(answer(SAYS)) as server:
+        tool("lm-eval", "-c", LM_EVAL, server.url)
+    check_lm_eval(desk, Path("out", "made").resolve())
+
+
+@now
+@pytest.mark.parametrize(
+    ("name", "ask", "theirs"),
+    [
+        ("inspect", ask_inspect, 0.3),
+        ("lm-eval", ask_lm_eval, 0.2),
+        ("evalscope", ask_evalscope, 0.65),
+        ("promptfoo", ask_promptfoo, 0.7),
+        ("lighteval", ask_lighteval, 0.7),
+    ],
+)
+def test_the_newest_version_of_a_tool_is_read_to_the_last_field(
+    desk: Desk,
+    tool: Tool,
+    foreign: dict[str, Any],
+    record_property: Callable[[str, object], None],
+    name: str,
+    ask: Callable[[Tool, str], tuple[Path, float]],
+    theirs: float,
+) -> None:
+    """Question, options, truth and completion of every row are the server's; the number is the tool's."""
+    rows = make_hard_rows()
+    write_rows(rows)
+    with TestServer(answer(HARD_REPLIES)) as server:
+        log, number = ask(tool, server.url)
+    found = desk.bring(log)
+    trials = 2 if name == "inspect" else 1
+    assert found.tasks[0].num_trials == trials
+    asked = {row["sample_id"]: row for row in desk.asked()}
+    numbers = {key: int(re.findall(r"Question (\d+)", row["question"])[-1]) for key, row in asked.items()}
+    assert sorted(numbers.values()) == list(range(20))
+    wrong = dict.fromkeys(("question", "options", "truth", "completion"), 0)
+    for key, row in asked.items():
+        known = rows[numbers[key]]
+        wrong["question"] += row["question"] != known["question"]
+        wrong["options"] += row["options"] != known["choices"]
+        wrong["truth"] += row["choices"].index(row["answer"]) != known["answer"]
+    said = desk.said()
+    for reply in said:
+        thought = reply.get("reasoning")
+        text = (
+            f"<think>{thought}</think>\n\n{reply['completion'].strip()}" if thought else reply["completion"]
+        )
+        wrong["completion"] += text != HARD_REPLIES[numbers[reply["sample_id"]]]
+    assert len(said) == 20 * trials
+    assert wrong == dict.fromkeys(wrong, 0)
+    assert found.tasks[0].their_mean == pytest.approx(number)
+    ours = ak.run(found.folder, out=desk.folder / "run").metrics["Accuracy"].value
+    assert (number, ours) == (pytest.approx(theirs), HARD_RIGHT / 20)
+    version = foreign["find_newest"](name)
+    line = f"{name} {version}: 20 questions, {sum(wrong.values())} of {4 * 20} fields wrong, "
+    record_property(
+        "table", f"{line}its number {number:.2%}, read {found.tasks[0].their_mean:.2%}, ours {ours:.2%}"
+    )

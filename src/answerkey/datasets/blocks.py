@@ -52,7 +52,7 @@ _MISSES = 8
 _LOOKED_AT = 16
 #: Stands for what is between two values; JSON never has this character as it is.
 _CUT = "\x1f"
-_SPACE, _COLON, _COMMA = (re.compile(rf"[ \t\r]*{mark}[ \t\r]*") for mark in ("", ":", ","))
+_BRACE, _COLON, _COMMA = (re.compile(rf"[ \t\r]*{mark}[ \t\r]*") for mark in (r"\{", ":", ","))
 #: Keys that could not be mistaken for the end of a text.
 _KEY = re.compile(r'"\w[^"\\\x00-\x1f]*"')
 _HEX = "[0-9a-fA-F]"
@@ -144,6 +144,8 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
             name: pl.String if kind is _TEXT else pl.Int64 for name, kind in zip(names, kinds, strict=True)
         }
         frame = pl.read_ndjson(raw, schema=schema)
+        if frame.height != raw.count(b"\n") or any(one.null_count() for one in frame.iter_columns()):
+            raise _UnlikeError
         return dict(zip(names, frame.iter_columns(), strict=True)), frame.height
     pieces = text.select(piece.str.replace_all("|".join(escaped), _CUT).str.split(_CUT).explode())
     cells = pieces.select(piece.gather_every(width, place).alias(str(place)) for place in range(width))
@@ -169,7 +171,7 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
 def _find_gaps(line: str) -> tuple[tuple[str, ...], list[str]]:
     """Return the keys of a row, and what stands before, between and after its values."""
     names, gaps = list[str](), list[str]()
-    begin, end, mark = 0, 0, re.compile(r"[ \t\r]*\{[ \t\r]*")
+    begin, end, mark = 0, 0, _BRACE
     while found := mark.match(line, end):
         key = _KEY.match(line, found.end())
         colon = key and _COLON.match(line, key.end())

@@ -50,7 +50,7 @@ Chunk = tuple[Mapping[str, Cells], Sequence[int]]
 #: Nesting that templates and readers of the run folder can still walk.
 MAX_DEPTH = 100
 _SCALARS = frozenset({str, bool, float, int, type(None)})
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _INT = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -196,7 +196,7 @@ def check_row(value: object, source: str) -> dict[str, object]:
             raise BadJsonError("E202", f"the row is nested more than {MAX_DEPTH} levels deep")
     if "\\u" in source and _SURROGATE_ESCAPE.search(source):
         for name, cell in value.items():
-            if _SURROGATE.search(json.dumps([name, cell], ensure_ascii=False)):
+            if SURROGATE.search(json.dumps([name, cell], ensure_ascii=False)):
                 message = "half of a surrogate pair (`\\ud800` to `\\udfff`) is not a character"
                 raise BadJsonError("E203", message, "write both halves, or the character itself", name)
     if len(source) > MAX_CELL:
@@ -277,7 +277,7 @@ def _type_cell(cell: object, kind: ColumnKind) -> object:
             if kind == "list" and not isinstance(value, list):
                 raise _UnfitError
             # Only an escape can smuggle in half of a character.
-            if "\\" in cell and _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+            if "\\" in cell and SURROGATE.search(json.dumps(value, ensure_ascii=False)):
                 raise _UnfitError(": half of a surrogate pair is not a character")
             return value
     raise _UnfitError
@@ -485,10 +485,10 @@ class SpillFolder:
     folder: Path
 
     def __setitem__(self, number: int, frame: pl.DataFrame) -> None:
-        frame.write_parquet(self.folder / f"{number:06d}.parquet", compression="lz4", statistics=False)
+        frame.write_ipc(self.folder / f"{number:06d}.arrow")
 
     def __getitem__(self, number: int) -> pl.DataFrame:
-        return pl.read_parquet(self.folder / f"{number:06d}.parquet", glob=False)
+        return pl.read_ipc((self.folder / f"{number:06d}.arrow").read_bytes())
 
     def unpack(self, content: Content) -> Content:
         """Return a content that lies decompressed in a file; a compressed one is expanded into the folder."""
@@ -555,7 +555,8 @@ def build_table(
                 cells = type_cells(cells, kinds[name], Place(file=file, field=name), lines, unfit[name])
             shape = cells.dtype if isinstance(cells, pl.Series) else find_shape(cells)
             own[name] = choose_type(shape)
-            built.append(cells if isinstance(cells, pl.Series) else fill_column(name, cells, own[name]))
+            is_built = isinstance(cells, pl.Series)
+            built.append(cells.alias(name) if is_built else fill_column(name, cells, own[name]))
             if name not in kinds:
                 check_sizes(built[-1], lines, huge, max_cell)
             shapes[name] = merge_shapes(shapes.get(name, pl.Null()), shape)

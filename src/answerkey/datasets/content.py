@@ -30,7 +30,7 @@ _BLOCK = 2**20
 _PACKED_BLOCK = 2**13
 _HEAD = 64
 _ENCODING_HINT = "save the file as UTF-8; `iconv -f {} -t UTF-8 FILE` prints it so"
-_UTF8_MARK = b"\xef\xbb\xbf"
+UTF8_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
@@ -127,10 +127,11 @@ class Content:
 
         A line ends as anywhere, or only at `newline`. UTF-16 and UTF-32 are told by their byte order mark.
         """
-        return io.TextIOWrapper(self.open(), encoding=self._wide or "utf-8-sig", newline=newline)
+        return io.TextIOWrapper(self.open(), encoding=self.wide or "utf-8-sig", newline=newline)
 
     @property
-    def _wide(self) -> str | None:
+    def wide(self) -> str | None:
+        """The encoding that a byte order mark names, unless it is UTF-8."""
         return next((name for mark, name in _WIDE_MARKS.items() if self.head.startswith(mark)), None)
 
     @cached_property
@@ -172,18 +173,18 @@ class Content:
 
     def check_text(self) -> None:
         """Raise E203 with all lines that are not UTF-8, or that hold a NUL; nothing if there are none."""
-        if self._wide is not None:
+        if self.wide is not None:
             try:
                 with self.open_text() as text:
                     deque(text, 0)
             except UnicodeDecodeError as error:
-                message = f"not valid {self._wide}, as its byte order mark calls it: {error.reason}"
+                message = f"not valid {self.wide}, as its byte order mark calls it: {error.reason}"
                 raise self.error("E203", message, hint="save the file as UTF-8") from None
             return
         broken, nul = RowErrors(self.file), RowErrors(self.file)
         with self.open() as stream:
             for number, raw in enumerate(stream, 1):
-                line = (raw.removeprefix(_UTF8_MARK) if number == 1 else raw).removesuffix(b"\n")
+                line = (raw.removeprefix(UTF8_MARK) if number == 1 else raw).removesuffix(b"\n")
                 try:
                     at = line.decode().find("\0")
                 except UnicodeDecodeError as error:

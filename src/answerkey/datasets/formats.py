@@ -19,10 +19,18 @@ from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import Generic, Literal, TextIO, TypeVar
+from typing import BinaryIO, Generic, Literal, TextIO, TypeVar
 
 import polars as pl
 
+from answerkey.datasets.blocks import (
+    BLOCK_BYTES,
+    DelimitedBlocks,
+    JsonBlocks,
+    cut_blocks,
+    join_chunks,
+    work_ahead,
+)
 from answerkey.datasets.columns import (
     DECODER,
     BadJsonError,
@@ -35,7 +43,15 @@ from answerkey.datasets.columns import (
     parse_json,
     refuse_size,
 )
-from answerkey.datasets.content import COMPRESSIONS, FOREIGN, MAX_CELL, Content, RowErrors
+from answerkey.datasets.content import (
+    COMPRESSIONS,
+    FOREIGN,
+    MAX_CELL,
+    UTF8_MARK,
+    Content,
+    RowErrors,
+    open_blocks,
+)
 from answerkey.errors import DataError, Place
 from answerkey.types import Notice
 
@@ -111,17 +127,47 @@ def read_delimited(
         if names is None and len(first) > 1 and not first[0].strip():  # as pandas writes row numbers
             header = [UNNAMED, *first[1:]]
         notices += check_names(header, content.place(line))
+        before = line + "".join(first).count("\n")
         if names is not None:
             if first == header:  # its header line would count as a row
                 message = "the file has a header line with these names"
                 raise content.error("E202", message, line, hint="leave `header` out")
+            before = line - 1
             rows = chain([(line, first)], rows)
-        buffer: Buffer[list[str]] = Buffer(
-            lambda rows: dict(zip(header, zip(*rows, strict=True), strict=True))
-        )
-        errors = RowErrors(content.file)
-        blank: int | None = None
-        width = len(header)
+        yield from join_chunks(_read_rows(content, tuple(header), mark, before, rows), CHUNK_ROWS)
+
+
+def _read_rows(
+    content: Content,
+    header: tuple[str, ...],
+    separator: str,
+    before: int,
+    rows: Iterator[tuple[int, list[str]]],
+) -> Iterator[Chunk]:
+    """Yield the rows that follow after so many lines: in blocks as long as that will do, then one by one."""
+    buffer: Buffer[list[str]] = Buffer(lambda rows: dict(zip(header, zip(*rows, strict=True), strict=True)))
+    errors = RowErrors(content.file)
+    blank: int | None = None
+    width = len(header)
+    with content.open() as stream:
+        begin = [stream.readline() for _ in range(before)]
+        if content.wide is None and not any(b"\r" in one.removesuffix(b"\r\n") for one in begin):
+            rest = b"" if before else stream.read(len(UTF8_MARK)).removeprefix(UTF8_MARK)
+            blocks = cut_blocks(stream, rest, by_row=True)
+            parsed = work_ahead(DelimitedBlocks(header, separator).parse, blocks)
+            rows = iter(())
+            for block, found in parsed:
+                if found is None:
+                    others = open_blocks(stream, chain([block], (one for one, _ in parsed)), _BLOCK)
+                    text = io.TextIOWrapper(others, encoding="utf-8", newline="")
+                    rows = _iterate_cells(content, text, separator, before)
+                    break
+                columns, lines = found
+                if isinstance(lines, range):
+                    yield columns, range(before + 1, before + 1 + len(lines))
+                else:
+                    yield columns, [before + 1 + line for line in lines]
+                before += block.count(b"\n")
         for line, cells in rows:
             if not cells:
                 blank = line
@@ -136,8 +182,8 @@ def read_delimited(
                     raise content.error("E202", "blank line in a file of one column", blank, hint=hint)
                 if buffer.add(cells, line, sum(map(len, cells))):
                     yield from buffer.take()
-        errors.raise_any()
-        yield from buffer.take()
+    errors.raise_any()
+    yield from buffer.take()
 
 
 def _find_separator(content: Content, usual: str) -> str:
@@ -151,13 +197,15 @@ def _find_separator(content: Content, usual: str) -> str:
     return others[0] if len(lines) > 1 and others and usual not in lines[0] else usual
 
 
-def _iterate_cells(content: Content, stream: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line of each row and its cells; a blank line has none."""
+def _iterate_cells(
+    content: Content, stream: TextIO, separator: str, before: int = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line of each row and its cells; a blank line has none. So many lines were `before`."""
     # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
     reader = csv.reader(_refuse_nul(content, stream), delimiter=separator, strict=True)
     while True:
-        line = reader.line_num + 1
+        line = before + reader.line_num + 1
         try:
             cells = next(reader)
         except StopIteration:
@@ -201,27 +249,42 @@ def read_paragraphs(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
 def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
     """Yield the rows of a file with one JSON object per line."""
 
-    def parse(stream: TextIO) -> Iterator[tuple[object, str, int]]:
-        is_first = True
-        for number, raw in enumerate(stream, 1):
-            if not raw.strip(_SPACES):
-                continue
-            if is_first and raw.lstrip().startswith("["):  # one error instead of one per line
-                message = "the file starts with a list, not with an object"
-                hint = "name it `.json`, or write one object per line"
-                raise content.error("E202", message, 1, hint=hint)
-            is_first = False
-            line = raw.removesuffix("\n")
-            try:
-                value = parse_json(line)
-            except json.JSONDecodeError as error:
-                value = _refuse_syntax(error.msg, number, error.colno)
-            except BadJsonError as error:
-                value = error
-            yield value, line, number
+    def list_blocks(stream: BinaryIO) -> Iterator[bytes]:
+        if content.wide is None:
+            yield from cut_blocks(stream, stream.read(len(UTF8_MARK)).removeprefix(UTF8_MARK))
+            return
+        with content.open_text("\n") as text:
+            while lines := text.readlines(BLOCK_BYTES):
+                yield "".join(lines).encode()
 
-    with content.open_text("\n") as stream:
-        yield from _chunk_objects(content, notices, parse(stream))
+    def parse(stream: BinaryIO) -> Iterator[tuple[object, str, int]]:
+        is_first, number = True, 1
+        for block, found in work_ahead(JsonBlocks().parse, list_blocks(stream)):
+            if found is not None:
+                yield found, "", number
+                number, is_first = number + found[1], False
+                continue
+            lines = io.StringIO(block.decode(), newline="\n")
+            for number, raw in enumerate(lines, number):  # noqa: B020 - goes on from the last block
+                if not raw.strip(_SPACES):
+                    continue
+                if is_first and raw.lstrip().startswith("["):  # one error instead of one per line
+                    message = "the file starts with a list, not with an object"
+                    hint = "name it `.json`, or write one object per line"
+                    raise content.error("E202", message, 1, hint=hint)
+                is_first = False
+                line = raw.removesuffix("\n")
+                try:
+                    value = parse_json(line)
+                except json.JSONDecodeError as error:
+                    value = _refuse_syntax(error.msg, number, error.colno)
+                except BadJsonError as error:
+                    value = error
+                yield value, line, number
+            number += 1
+
+    with content.open() as stream:
+        yield from join_chunks(_chunk_objects(content, notices, parse(stream)), CHUNK_ROWS)
 
 
 def read_json_list(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
@@ -265,6 +328,13 @@ def _chunk_objects(
 
     errors, buffer, is_empty = RowErrors(content.file), Buffer(arrange), True
     for value, source, line in values:
+        if isinstance(value, tuple):  # a block of rows; JSON has no tuples
+            columns, count = value
+            yield from buffer.take()
+            names.update(dict.fromkeys(columns))
+            is_empty = False
+            yield columns, range(line, line + count)
+            continue
         try:
             if isinstance(value, BadJsonError):
                 raise value

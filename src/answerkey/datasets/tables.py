@@ -628,7 +628,7 @@ def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> B
     try:
         built = build(SpillFolder(spill))
         whole = spill / "whole"
-        scan = pl.scan_parquet(sorted(spill.glob("*.parquet")), glob=False)
+        scan = pl.scan_ipc(sorted(spill.glob("*.arrow")), glob=False)
         rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
         # Notices are stored without the name of the file, another each time.
         places = [(one, one.where or Place()) for one in built.notices]

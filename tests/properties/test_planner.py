@@ -11,7 +11,7 @@ import pytest
 
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import SpecError
-from answerkey.templates import RowError, Template
+from answerkey.templates import RowError, Template, planner
 from answerkey.types import Row, Samples
 
 #: Rows per template, over three kinds of table; the long series has 20,000.
@@ -131,6 +131,12 @@ TEMPLATES = [
     "{% set f = sample.meta.values %}{{ f() | list }}",
     "{% set f = sample.values %}{{ f() | list }}{{ sample.answer }}",
 ]
+
+
+@pytest.fixture(autouse=True)
+def compute_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let columns compute what takes Jinja less time."""
+    monkeypatch.setattr(planner, "_FEW_ROWS", 0)
 
 
 def make_tidy(draw: random.Random) -> dict[str, object]:

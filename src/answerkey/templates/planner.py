@@ -8,7 +8,7 @@ other rows are rendered.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, cast
 
@@ -47,6 +47,8 @@ LARGE_ROW: Final = 16_384
 _TEXTS: Final = frozenset([str])
 #: So many rows tell whether most rows differ.
 _FIRST_ROWS: Final = 1_000
+#: So few rows with lists are rendered sooner than computed.
+_FEW_ROWS: Final = 64
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ class Program:
     expression: nodes.Node | None
     reads: Mapping[str, frozenset[Path]]
     path: Path = ()
+    #: By the types of columns, whether these compute it.
+    _computable: dict[object, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def number(self, tables: Tables) -> Distinct:
         """Return the distinct values, and which row has which."""
@@ -228,12 +232,19 @@ class Program:
 
     def _is_computed(self, tables: Tables) -> bool:
         """Say whether columns of these types compute it; no value is looked at."""
-        empty = {name: table.slice(0, 0) for name, table in tables.items()}
-        return self.expression is not None and compute_column(self.expression, empty) is not None
+        if self.expression is None:
+            return False
+        key = frozenset((name, table.encoded, *table.frame.schema.items()) for name, table in tables.items())
+        if key not in self._computable:
+            empty = {name: table.slice(0, 0) for name, table in tables.items()}
+            self._computable[key] = compute_column(self.expression, empty) is not None
+        return self._computable[key]
 
     def _compute(self, tables: Tables) -> Computed | None:
         """Return what columns compute; None if these cannot."""
         if self.expression is None or not self._is_computed(tables):  # before any part of it is computed
+            return None
+        if self.goes_through and len(tables[SAMPLE]) <= _FEW_ROWS:
             return None
         computed = compute_column(self.expression, tables)
         if computed is None:

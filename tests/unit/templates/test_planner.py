@@ -23,6 +23,12 @@ from answerkey.templates.values import measure
 from answerkey.types import Samples
 
 
+@pytest.fixture(autouse=True)
+def compute_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let columns compute what takes Jinja less time."""
+    monkeypatch.setattr(planner, "_FEW_ROWS", 0)
+
+
 def make_samples(*encoded: str, **columns: object) -> Samples:
     """Return a table of these columns."""
     frame = pl.DataFrame(columns, strict=False)
@@ -312,7 +318,7 @@ def compute(source: str, samples: Samples) -> list[object] | None:
             [["x", "y", "u"], [None, "y", "v"], X],
         ),
         (
-            "{%for c in sample.a%}{{ '' if loop.first else ', ' }}{{ 'AB'[loop.index0] }}){{ c }}{% endfor %}",
+            "{%for c in sample.a%}{{ '' if loop.first else ', ' }}{{ 'AB'[loop.index0] }}){{ c }}{%endfor%}",
             {"a": [["x", "y"], [], ["z"], None, ["1", "2", "3"], [None]]},
             ["A)x, B)y", "", "A)z", X, X, "A)None"],
         ),
@@ -474,6 +480,15 @@ def test_lists_that_columns_cannot_tell_apart_are_not_grouped(monkeypatch: pytes
     template = Template.compile("{% for c in sample.a %}{{ c }};{% endfor %}")
     zeros = make_samples(a=[[0.0], [0.0], [0.0], [-0.0]])
     assert template.values(zeros) == ["0.0;", "0.0;", "0.0;", "-0.0;"]
+
+
+def test_few_lists_are_left_to_jinja(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has rendered a few rows before columns begin; what goes through no list is computed all the same."""
+    monkeypatch.setattr(planner, "_FEW_ROWS", 1)
+    few, more = make_samples(a=[["x"]]), make_samples(a=[["x"]] * 2)
+    assert compute("{{ sample.a | join }}", few) is None
+    assert compute("{{ sample.a | join }}", more) == ["x", "x"]
+    assert compute("{{ sample.a[0] }}", few) == ["x"]
 
 
 def test_an_encoded_column_is_left_to_jinja() -> None:

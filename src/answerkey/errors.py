@@ -17,7 +17,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -344,3 +346,37 @@ def remember_url(url: str) -> None:
     for secret in found:
         remember_secret(secret)
         remember_secret(unquote(secret))
+
+
+class Stopped(KeyboardInterrupt):
+    """What ends the work of a thread, as Ctrl-C ends that of the main thread."""
+
+    message = "interrupted"
+
+
+class Stop:
+    """Ends the work of the threads that follow it, once it has a message; work that waits looks at it."""
+
+    message: str | None = None
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Let this thread follow it meanwhile."""
+        _following.stop = self
+        try:
+            yield
+        finally:
+            _following.stop = None
+
+
+_following = threading.local()
+
+
+def heed_stop() -> None:
+    """Raise, once, what stops this thread, if it follows something that does."""
+    stop: Stop | None = getattr(_following, "stop", None)
+    if stop is not None and stop.message is not None:
+        _following.stop = None
+        stopped = Stopped(stop.message)
+        stopped.message = stop.message
+        raise stopped

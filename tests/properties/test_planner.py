@@ -10,7 +10,8 @@ from functools import cache
 import pytest
 
 from answerkey.datasets.tables import load_rows
-from answerkey.templates import RowError, Template
+from answerkey.errors import SpecError
+from answerkey.templates import RowError, Template, planner
 from answerkey.types import Row, Samples
 
 #: Rows per template, over three kinds of table; the long series has 20,000.
@@ -130,6 +131,12 @@ TEMPLATES = [
     "{% set f = sample.meta.values %}{{ f() | list }}",
     "{% set f = sample.values %}{{ f() | list }}{{ sample.answer }}",
 ]
+
+
+@pytest.fixture(autouse=True)
+def compute_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let columns compute what takes Jinja less time."""
+    monkeypatch.setattr(planner, "_FEW_ROWS", 0)
 
 
 def make_tidy(draw: random.Random) -> dict[str, object]:
@@ -252,3 +259,150 @@ def test_texts_are_what_render_prints(source: str) -> None:
     template = Template.compile(source)
     for samples, rows in make_tables():
         assert list(map(describe, template.texts(samples))) == list(render_rows(template, rows))
+
+
+# Random templates of what columns compute -------------------------------------------------------------------
+
+#: How many, and on how many rows each; the long series has 4,000 on 400.
+RANDOM_TEMPLATES, RANDOM_ROWS = (4_000, 400) if os.environ.get("ANSWERKEY_LONG") else (160, 48)
+PLACES = [
+    *[
+        "answer",
+        "index",
+        "flag",
+        "choices",
+        "options",
+        "score",
+        "numbers",
+        "items",
+        "meta.level",
+        "meta.tags",
+    ],
+    *["meta.deep.key", "missing", "text_list", "answer", "index", "choices", "choices"],
+]
+CONSTANTS = [
+    "'ABCD'",
+    "'B'",
+    "''",
+    "'é😀'",
+    "1",
+    "0",
+    "-1",
+    "true",
+    "2.5",
+    "['A', 'b', 'A']",
+    "none",
+    "[1, 'A']",
+]
+FILTERS = [
+    *["first", "last", "length", "int", "upper", "lower", "trim", "string", "list", "join(', ')", "join"],
+    *["map('first') | list", "map('upper') | list", "map('first') | join('/')", "map('string') | list"],
+    *["map(attribute='key') | list", "map(attribute='text') | join(', ')", "map('lower') | first"],
+]
+TESTS = ["is none", "is not none", "is defined"]
+COMPARISONS = ["==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+
+
+def make_expression(draw: random.Random, names: list[str], depth: int = 3) -> str:
+    """Return an expression over the columns, and over names that a loop brings."""
+
+    def inner() -> str:
+        return make_expression(draw, names, depth - 1)
+
+    if depth == 0 or draw.random() < 0.2:
+        return draw.choice([draw.choice(CONSTANTS), *[f"sample.{draw.choice(PLACES)}"] * 3, *names * 2])
+    whole = f"sample.{draw.choice(['index', 'index', 'meta.level', 'score'])}"
+    place = draw.choice([whole, whole, f"({whole} - 1)", f"{inner()}", "0", "-1", "loop.index0"])
+    makers = [
+        lambda: f"'ABCD'[{place}]",
+        lambda: f"['A', 'é', 'C'][{place}]",
+        lambda: f"({inner()})[{place}]",
+        lambda: f"({inner()}) | {draw.choice(FILTERS)}",
+        lambda: f"(sample.choices | {draw.choice(FILTERS)})",
+        lambda: f"(sample.options | {draw.choice(FILTERS)})",
+        lambda: f"sample.choices.index({draw.choice(['sample.answer', inner()])})",
+        lambda: (
+            f"{draw.choice(['sample.meta.tags', repr('ABCD'), repr(['A', 'b']), inner()])}.index({inner()})"
+        ),
+        lambda: f"({inner()}).{draw.choice(['upper', 'lower', 'strip'])}()",
+        lambda: f"({inner()} ~ {inner()})",
+        lambda: f"({inner()} {draw.choice('+-')} {inner()})",
+        lambda: f"({inner()} if {make_condition(draw, names, depth - 1)} else {inner()})",
+        lambda: f"({make_condition(draw, names, depth - 1)})",
+        lambda: f"[{inner()}, sample.answer, {inner()}]",
+        lambda: f"[sample.answer, {draw.choice(['sample.items', repr('x')])}, sample['answer key']]",
+    ]
+    return draw.choice(makers)()
+
+
+def make_condition(draw: random.Random, names: list[str], depth: int) -> str:
+    """Return what is true or false, or counts as such."""
+    if depth <= 0 or draw.random() < 0.4:
+        first, second = (make_expression(draw, names, 0) for _ in range(2))
+        kinds = [first, f"{first} {draw.choice(TESTS)}", f"{first} {draw.choice(COMPARISONS)} {second}"]
+        return draw.choice(kinds)
+    first, second = (make_condition(draw, names, depth - 1) for _ in range(2))
+    value = make_expression(draw, names, depth - 1)
+    compared = f"{value} {draw.choice(COMPARISONS)} {make_expression(draw, names, depth - 1)}"
+    return draw.choice([f"not ({first})", f"({first}) and ({second})", f"({first}) or ({second})", compared])
+
+
+LOOP_NAMES = [
+    f"loop.{one}" for one in ("index", "index0", "first", "last", "length", "revindex", "revindex0")
+]
+
+
+def make_body(draw: random.Random, names: list[str], depth: int = 2) -> str:
+    """Return text with expressions, conditions and loops in between."""
+    pieces = []
+    for _ in range(draw.randrange(1, 4)):
+        kind = draw.randrange(5) if depth else draw.randrange(2)
+        inside = make_body(draw, names, depth - 1) if kind in (2, 3) else ""
+        if kind == 0:
+            pieces.append(draw.choice(["A) ", "\n", " é ", ", "]))
+        elif kind == 1:
+            pieces.append(f"{{{{ {make_expression(draw, names, 2)} }}}}")
+        elif kind in (2, 3):
+            other = f"{{% else %}}{make_body(draw, names, 0)}" if draw.random() < 0.5 else ""
+            if draw.random() < 0.3:
+                other = f"{{% elif {make_condition(draw, names, 0)} %}}{make_body(draw, names, 0)}{other}"
+            pieces.append(f"{{% if {make_condition(draw, names, 1)} %}}{inside}{other}{{% endif %}}")
+        else:
+            lists = ["sample.choices", "sample.choices", "sample.options", "sample.numbers", "sample.answer"]
+            lists += ["'ABC'", "['x', 'y']", "sample.meta.tags", "sample.choices | map('first')"]
+            name = draw.choice(["c", "c", "c", "sample"])
+            body = make_body(
+                draw, [*names, "c", "c.key", "c[0]", "'ABCD'[loop.index0]", *LOOP_NAMES], depth - 1
+            )
+            pieces.append(f"{{% for {name} in {draw.choice(lists)} %}}{body}{{% endfor %}}")
+    return "".join(pieces)
+
+
+def test_random_templates_give_what_each_row_gives() -> None:
+    """The same values and texts of the same types, the same troubles; and many are computed by columns."""
+    draw = random.Random(31)
+    tables = []
+    for size, make in (
+        (RANDOM_ROWS, make_tidy),
+        (RANDOM_ROWS // 4, make_text),
+        (RANDOM_ROWS // 4, make_mixed),
+    ):
+        samples = build_samples([make(draw) for _ in range(size)])
+        tables.append((samples, list(samples.rows())))
+    computed = checked = 0
+    for number in range(RANDOM_TEMPLATES):
+        is_value = number % 2 == 0
+        source = f"{{{{ {make_expression(draw, [])} }}}}" if is_value else make_body(draw, [])
+        try:
+            template = Template.compile(source)
+        except SpecError:  # such as `none[0]`, which fails on every row
+            continue
+        computed += template.plan(tables[0][0], as_text=not is_value).kind.startswith("column")
+        for samples, rows in tables:
+            checked += len(rows)
+            expected = list(evaluate_rows(template, rows))
+            assert list(map(describe, template.values(samples))) == expected, source
+            assert list(map(describe, template.distinct(samples).spread())) == expected, source
+            assert list(map(describe, template.texts(samples))) == list(render_rows(template, rows)), source
+    assert computed >= RANDOM_TEMPLATES // 4
+    assert checked >= RANDOM_TEMPLATES * RANDOM_ROWS

@@ -7,6 +7,7 @@ commands, and the heavy libraries they need, are imported when a command is call
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -50,6 +51,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
+#: Python looks for garbage after so many new objects. Libraries make many while they load, and keep them.
+GARBAGE_THRESHOLD = 10_000
 _BY_NAME = {name: about for group in COMMANDS.values() for name, about in group.items()}
 
 
@@ -116,9 +119,12 @@ def app(context: click.Context, *, verbose: bool, quiet: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line and return the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    return catch_faults(
-        lambda: app.main(words, prog_name="answerkey", standalone_mode=False),
-        words,
-        is_last=arguments is None,
+    words, is_last = list(sys.argv[1:] if arguments is None else arguments), arguments is None
+    if is_last:
+        gc.set_threshold(GARBAGE_THRESHOLD)
+    code = catch_faults(
+        lambda: app.main(words, prog_name="answerkey", standalone_mode=False), words, is_last=is_last
     )
+    if is_last:
+        gc.freeze()  # the system takes all memory back: nothing is searched once more at the end
+    return code

@@ -173,11 +173,13 @@ def _is_marked(path: Path) -> bool:
 
 def _is_data(file: str, *, is_scored: bool) -> bool:
     """Return whether a file has question, options and truth in columns of its own."""
-    from answerkey.evaluate.prepare import Options
-    from answerkey.spec.data_file import is_data_file, recognise_file
+    from answerkey.spec import is_data_file
 
     if not is_data_file(file):
         return False
+    from answerkey.evaluate.prepare import Options
+    from answerkey.spec.data_file import recognise_file
+
     try:
         said = recognise_file(file, Options())[0].say()
     except AnswerkeyError:
@@ -193,11 +195,13 @@ def open_data_file(
 
     That option is taken out of the others.
     """
-    from answerkey.evaluate.prepare import Options
-    from answerkey.spec.data_file import describe_file, is_data_file, write_project
+    from answerkey.spec import is_data_file
 
     folder = options.pop("save", None)
     if is_data_file(file):
+        from answerkey.evaluate.prepare import Options
+        from answerkey.spec.data_file import describe_file, write_project
+
         first = {"model": next(iter(models), None), "completion_column": next(iter(columns), None)}
         chosen = Options(**first | options)  # type: ignore[arg-type]  # the fields of Options
         console.say_text(describe_file(file, chosen))

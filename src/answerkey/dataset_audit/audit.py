@@ -38,8 +38,8 @@ from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.evaluate.prepare import Progress, refuse_unknown, stay_silent
 from answerkey.metrics import wilson
-from answerkey.metrics.classification import measure_chance
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
+from answerkey.metrics.task_counts import measure_chance
 from answerkey.scorers import Scorer, StringEqualsMcqa
 from answerkey.solvers import find_reference
 from answerkey.spec import DatasetSpec, Overrides, find_ready_made, load_dataset, load_plan

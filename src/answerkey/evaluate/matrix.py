@@ -18,10 +18,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack
 
 from answerkey.engines import open_engine
-from answerkey.errors import AnswerkeyError, RunError, SpecError
+from answerkey.errors import AnswerkeyError, RunError, SpecError, Stop, Stopped
 from answerkey.evaluate import runner
 from answerkey.evaluate.prepare import Opened, RunOptions, read_options
-from answerkey.models.calls import Stop, Stopped
 from answerkey.runs import Run, RunPlace, choose_place, find_place, list_places, load_run, name_answerer
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import polars as pl
 
 from answerkey.datasets.dataset import Shard
 from answerkey.engines import Engine
-from answerkey.errors import AnswerkeyError, EngineError, InternalError, RunError
+from answerkey.errors import AnswerkeyError, EngineError, InternalError, RunError, heed_stop
 from answerkey.evaluate.checks import RowProblems, check_samples, check_whole
 from answerkey.evaluate.prepare import Opened, Prepared, Progress
 from answerkey.metrics import (
@@ -36,7 +36,6 @@ from answerkey.metrics import (
     merge_counts,
     name_values,
 )
-from answerkey.models.calls import heed_stop
 from answerkey.runs import TaskWriter
 from answerkey.scorers import apply_actions, count_readings, find_audited_rows, join_scores, score_rows
 from answerkey.spec import Task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import platform
@@ -31,6 +30,7 @@ from answerkey.errors import (
     Place,
     RunError,
     SpecError,
+    Stop,
     distinct,
     is_url,
     listing,
@@ -55,7 +55,6 @@ from answerkey.evaluate.prepare import (
     take_policies,
 )
 from answerkey.metrics import find_category_column
-from answerkey.models.calls import Stop
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
 from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
 from answerkey.models.responses import read_text
@@ -139,6 +138,8 @@ async def arun(
 
     An async function is called in this event loop.
     """
+    import asyncio
+
     loop, given = asyncio.get_running_loop(), dict[str, Any](options)
     if callable(model := given.get("model")):
         config = FunctionConfig(model, loop)

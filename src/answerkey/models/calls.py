@@ -8,8 +8,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from json import encoder
 from pathlib import Path
@@ -330,40 +329,6 @@ class CallSettings:
     price: Price | None = None
     clock: Clock = field(default_factory=Clock)
     turn: threading.Lock = field(default_factory=threading.Lock)
-
-
-class Stopped(KeyboardInterrupt):
-    """What ends the work of a thread, as Ctrl-C ends that of the main thread."""
-
-    message = "interrupted"
-
-
-class Stop:
-    """Ends the work of the threads that follow it, once it has a message; work that waits looks at it."""
-
-    message: str | None = None
-
-    @contextmanager
-    def followed(self) -> Iterator[None]:
-        """Let this thread follow it meanwhile."""
-        _following.stop = self
-        try:
-            yield
-        finally:
-            _following.stop = None
-
-
-_following = threading.local()
-
-
-def heed_stop() -> None:
-    """Raise, once, what stops this thread, if it follows something that does."""
-    stop: Stop | None = getattr(_following, "stop", None)
-    if stop is not None and stop.message is not None:
-        _following.stop = None
-        stopped = Stopped(stop.message)
-        stopped.message = stop.message
-        raise stopped
 
 
 def complete_calls(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from answerkey.errors import AnswerkeyError
+from answerkey.errors import AnswerkeyError, heed_stop
 from answerkey.models.calls import (
     Call,
     CallSettings,
@@ -32,7 +32,6 @@ from answerkey.models.calls import (
     charge,
     charge_completion,
     complete_calls,
-    heed_stop,
     make_encoder,
 )
 from answerkey.models.providers import Connection

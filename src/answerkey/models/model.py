@@ -18,7 +18,16 @@ from hashlib import sha256
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from answerkey.errors import HIDDEN, AnswerkeyError, SolverError, SpecError, hide_secrets, listing, suggest
+from answerkey.errors import (
+    HIDDEN,
+    AnswerkeyError,
+    SolverError,
+    SpecError,
+    heed_stop,
+    hide_secrets,
+    listing,
+    suggest,
+)
 from answerkey.models.builtin import BUILTIN_MODELS, read_choices
 from answerkey.models.calls import (
     Call,
@@ -28,7 +37,6 @@ from answerkey.models.calls import (
     Limits,
     call_key,
     complete_calls,
-    heed_stop,
 )
 from answerkey.models.config import (
     LATER_INFERENCE_FUNCTION,

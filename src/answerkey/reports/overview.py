@@ -23,7 +23,8 @@ from answerkey.errors import AnswerkeyError
 from answerkey.gates.rules import WORDS, tell_gates
 from answerkey.metrics import wilson
 from answerkey.metrics.base import ValueCounts
-from answerkey.metrics.classification import Calibration, correct_for_chance, measure_recalls, measure_rstd
+from answerkey.metrics.classification import Calibration
+from answerkey.metrics.task_counts import correct_for_chance, measure_recalls, measure_rstd
 from answerkey.reports.explain import count_trials
 from answerkey.reports.view import count_rows, find_cause, label_metric, measure_seconds, name_scorer
 from answerkey.run_audit.audit import audit

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from answerkey.metrics import wilson
-from answerkey.metrics.classification import (
+from answerkey.metrics.task_counts import (
     correct_for_chance,
     measure_chance,
     measure_kappa,

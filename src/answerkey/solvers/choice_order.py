@@ -20,10 +20,9 @@ from itertools import permutations
 from typing import Any, Literal
 
 from answerkey.errors import SpecError
-from answerkey.models.builtin import Draws
 from answerkey.solvers.solver import ID_COLUMN, parse_literal, shorten
 from answerkey.templates import Template
-from answerkey.types import Row, Samples
+from answerkey.types import Draws, Row, Samples
 
 # `choice_order`: the options of each sample shown in other orders.
 

@@ -11,7 +11,6 @@ from itertools import groupby, repeat
 from typing import ClassVar, Literal, cast, get_args
 
 from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
-from answerkey.models.builtin import Draws
 from answerkey.models.config import Model
 from answerkey.models.images import find_folders, resolve_images
 from answerkey.models.responses import measure_continuation, read_text
@@ -28,7 +27,7 @@ from answerkey.solvers.solver import (
     shorten,
 )
 from answerkey.templates import RowError, Template
-from answerkey.types import Completion, Completions, CompletionStatus, Known, Question, Row, Samples
+from answerkey.types import Completion, Completions, CompletionStatus, Draws, Known, Question, Row, Samples
 
 # How the messages for a model are written down: as chat messages, or as one template that yields JSON.
 

@@ -1,6 +1,5 @@
 """What the user wrote: YAML files become tasks and plans, with every mistake at its line and column."""
 
-from answerkey.spec.data_file import is_data_file
 from answerkey.spec.nodes import sort_errors
 from answerkey.spec.plan import (
     Plan,
@@ -16,7 +15,7 @@ from answerkey.spec.plan import (
 from answerkey.spec.project import Loaded, Overrides
 from answerkey.spec.ready_made import find_ready_made
 from answerkey.spec.schema import schema, write_schema
-from answerkey.spec.sources import DatasetSpec, source_from
+from answerkey.spec.sources import DatasetSpec, is_data_file, source_from
 from answerkey.spec.task import ScoringStep, Task, task_from_source
 
 __all__ = [

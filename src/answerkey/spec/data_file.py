@@ -7,15 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from answerkey.datasets.formats import split_endings
 from answerkey.datasets.questions import DATASET_ROLES, SAID_ROLES, QuestionColumns, find_columns
 from answerkey.datasets.recognition import recognise
-from answerkey.datasets.storage import hide_query
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec.nodes import Problems, name_key
 from answerkey.spec.project import Overrides
 from answerkey.spec.ready_made import write_yaml
-from answerkey.spec.sources import DatasetSpec, is_remote
+from answerkey.spec.sources import DatasetSpec, is_remote, show_file
 
 _PASSAGE = "{% if sample.passage %}{{ sample.passage }}\n\n{% endif %}"
 _PROMPT = """\
@@ -38,28 +36,6 @@ _COMMENTS = {
     "task": "# What is asked, and how replies are scored.\n",
     "run": "# Which model answers; none is called where the dataset brings completions.\n",
 }
-#: A JSON file that is an object with one of these keys is a task or run file; no such file is longer.
-_SPEC_KEYS = ("definition", "tasks", "evaluation", "datasets", "models", "task_specifications", "source")
-_LONGEST_SPEC = 1_000_000
-
-
-def is_data_file(given: object) -> bool:
-    """Return whether a caller gives a data file, by its name; JSON that is an object may be a run file."""
-    if not isinstance(given, str | Path) or not split_endings(show_file(given))[0]:
-        return False
-    path = Path(given)
-    if is_remote(str(given)) or path.suffix.lower() != ".json" or not path.is_file():
-        return not path.is_dir()
-    with path.open("rb") as stream:
-        head = stream.read(_LONGEST_SPEC)
-    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return True
-    return not any(f'"{key}"'.encode() in head or f"{key}:".encode() in head for key in _SPEC_KEYS)
-
-
-def show_file(given: str | Path) -> str:
-    """Return a file as it may be written down: an address without what may be secret in it."""
-    return hide_query(str(given)) if is_remote(str(given)) else str(given)
 
 
 def recognise_file(given: str | Path, overrides: Overrides) -> tuple[QuestionColumns, int, str | None]:

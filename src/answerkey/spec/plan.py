@@ -40,7 +40,6 @@ from answerkey.spec.config import (
     refuse_config,
     resolve_config,
 )
-from answerkey.spec.data_file import is_data_file, make_run, show_file
 from answerkey.spec.models import ModelChoice, ModelSpec
 from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path, sort_errors, with_key
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
@@ -52,7 +51,14 @@ from answerkey.spec.ready_made import (
     open_raw_files,
 )
 from answerkey.spec.shapes import SpecificationFields, carry_over
-from answerkey.spec.sources import DatasetSpec, build_dataset, is_remote, resolve_stated
+from answerkey.spec.sources import (
+    DatasetSpec,
+    build_dataset,
+    is_data_file,
+    is_remote,
+    resolve_stated,
+    show_file,
+)
 from answerkey.spec.task import Task, build_task, override_trials
 from answerkey.spec.validation import Fields, Key, assign_keys, extend_fields, fields_of, validate_node
 
@@ -599,6 +605,8 @@ def _open(
     if (name := find_ready_made(path)) is not None:
         return Definitions.open(Path(), overrides, problems), load_ready_made(name).task
     if is_data_file(path):
+        from answerkey.spec.data_file import make_run
+
         folder = Path() if is_remote(str(path)) else Path(str(path)).parent
         node = from_plain(make_run(str(path), overrides, problems), Place(file=show_file(str(path))))
         return Definitions.open(folder, overrides, problems), node

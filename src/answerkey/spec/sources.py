@@ -9,6 +9,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from answerkey.datasets import sources
+from answerkey.datasets.formats import split_endings
 from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
@@ -23,6 +24,9 @@ SOURCE = Part("source", SOURCES)
 _WITH_VALUE = frozenset(
     {"equals", "not_equals", "greater_than", "less_than", "greater_or_equal", "less_or_equal"}
 )
+#: A JSON file that is an object with one of these keys is a task or run file; no such file is longer.
+_SPEC_KEYS = ("definition", "tasks", "evaluation", "datasets", "models", "task_specifications", "source")
+_LONGEST_SPEC = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,25 @@ def name_dataset(path: str | Path) -> str:
 def is_remote(name: str) -> bool:
     """Return whether a name is an address: of the web, or of shared storage."""
     return is_url(name) or is_stored(name)
+
+
+def is_data_file(given: object) -> bool:
+    """Return whether a caller gives a data file, by its name; JSON that is an object may be a run file."""
+    if not isinstance(given, str | Path) or not split_endings(show_file(given))[0]:
+        return False
+    path = Path(given)
+    if is_remote(str(given)) or path.suffix.lower() != ".json" or not path.is_file():
+        return not path.is_dir()
+    with path.open("rb") as stream:
+        head = stream.read(_LONGEST_SPEC)
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return True
+    return not any(f'"{key}"'.encode() in head or f"{key}:".encode() in head for key in _SPEC_KEYS)
+
+
+def show_file(given: str | Path) -> str:
+    """Return a file as it may be written down: an address without what may be secret in it."""
+    return hide_query(str(given)) if is_remote(str(given)) else str(given)
 
 
 def resolve_stated(text: str, place: Place, base: Path) -> Path | str:

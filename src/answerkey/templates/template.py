@@ -23,8 +23,9 @@ from answerkey.templates.analysis import (
     is_bounded,
     parse_template,
 )
+from answerkey.templates.columns import SAMPLE
 from answerkey.templates.config import find_config_names
-from answerkey.templates.planner import LARGE_ROW, SAMPLE, Distinct, Plan, Program
+from answerkey.templates.planner import LARGE_ROW, Distinct, Plan, Program
 from answerkey.templates.rendering import Recipe, Rows, compile_recipe, render_rows
 from answerkey.templates.values import FOREIGN, RowError, count_within, describe_type, make_plain
 from answerkey.types import Row, Samples
@@ -164,10 +165,8 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
     columns = frozenset(key for key in firsts if isinstance(key, str))
     read = columns if len(columns) == len(firsts) else None
     recipe = Recipe(source, names, keeps_value=False, columns=read, is_bounded=is_bounded(tree, names))
-    outputs = [one for one in tree.body if isinstance(one, nodes.Output)]
-    printed = nodes.Concat([node for output in outputs for node in output.nodes])
-    is_printed = len(outputs) == len(tree.body)
-    as_value = as_text = Program(recipe, printed if is_printed else None, shortest)
+    pieces = [node for one in tree.body for node in (one.nodes if isinstance(one, nodes.Output) else [one])]
+    as_value = as_text = Program(recipe, nodes.Concat(pieces), shortest)
     expression = find_lone_expression(tree)
     if expression is not None:
         steps = find_path(expression, SAMPLE) or ()

@@ -12,7 +12,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from answerkey.models.builtin import Draws
+from answerkey.types import Draws
 
 Kind = Literal[
     "text",

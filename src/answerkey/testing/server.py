@@ -25,7 +25,6 @@ from typing import Any, ClassVar, Self
 
 from aiohttp import BodyPartReader, web
 
-from answerkey.models.builtin import Draws
 from answerkey.testing.replies import (
     CHAT,
     JSON,
@@ -46,6 +45,7 @@ from answerkey.testing.replies import (
     obey,
     read_prompt,
 )
+from answerkey.types import Draws
 
 # ── files and batches: upload, create, poll, fetch; all are kept in the form that OpenAI has ────────────────
 

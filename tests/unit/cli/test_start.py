@@ -24,6 +24,14 @@ UNUSED = {
     *("jinja2", "ruamel", "aiohttp"),
     *(f"answerkey.{one}" for one in ("spec", "templates", "scorers", "models.client")),
 }
+#: What the score of a task and recorded completions has no use for, and how many modules of ours it loads.
+UNSCORED = {
+    *("aiohttp", "asyncio", "multiprocessing", "ray", "rich", "ssl"),
+    *(f"answerkey.models.{one}" for one in ("builtin", "calls", "client", "model", "providers")),
+    *(f"answerkey.{one}" for one in ("datasets.recognition", "evaluate.session", "metrics.classification")),
+    *(f"answerkey.{one}" for one in ("importers", "reports.html", "spec.data_file", "viewer")),
+}
+MOST_MODULES = 97
 
 
 def test_help_lists_the_commands_there_are(call: Call) -> None:
@@ -58,6 +66,33 @@ def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unuse
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    """Nothing of live calls, of other metrics, of data files without a task; and Python's end is short."""
+    task = {"key": "t", "display_name": "t", "description": "t"}
+    scorer = {
+        "type": "string_equals_mcqa",
+        "ground_truth_choice": "{{ sample.answer }}",
+        "choices": ["A", "B"],
+    }
+    scorer["metrics"] = [{"type": "mean", "field": "is_correct", "name": "accuracy"}]
+    task["definition"] = {"dataset": {"key": "d"}, "scorers": [scorer]}
+    (tmp_path / "t.yaml").write_text(json.dumps(task))
+    write_rows(tmp_path / "d.jsonl", [{"answer": one} for one in "ABA"])
+    write_rows(tmp_path / "c.jsonl", [{"completion": one} for one in ("A", "B. yes", "Answer: A")])
+    words = ["score", "t.yaml", "--dataset", "d.jsonl", "--completions", "c.jsonl", "--out", "r"]
+    script = (
+        f"import gc, sys; from answerkey.cli import main; sys.argv[1:] = {words!r}; assert main() == 0;"
+        f"loaded = sorted({UNSCORED!r} & set(sys.modules));"
+        "modules = [one for one in sys.modules if one.split('.')[0] == 'answerkey'];"
+        f"assert not loaded, loaded; assert len(modules) <= {MOST_MODULES}, sorted(modules);"
+        "assert gc.get_freeze_count()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ from answerkey.metrics.classification import (
     MulticlassClassification,
     Precision,
     Recall,
-    correct_for_chance,
     find_bin,
+)
+from answerkey.metrics.task_counts import (
+    correct_for_chance,
     measure_chance,
     measure_kappa,
     measure_recalls,

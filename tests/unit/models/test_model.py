@@ -14,14 +14,7 @@ import pytest
 
 from answerkey.errors import SolverError, SpecError, listing
 from answerkey.models import model
-from answerkey.models.builtin import (
-    BUILTIN_MODELS,
-    MIXED_SHARES,
-    STYLE_NAMES,
-    STYLES,
-    Draws,
-    remove_options,
-)
+from answerkey.models.builtin import BUILTIN_MODELS, MIXED_SHARES, STYLE_NAMES, STYLES, remove_options
 from answerkey.models.calls import Budget, Event, Finished, MemoryLedger
 from answerkey.models.config import (
     Caller,
@@ -36,7 +29,7 @@ from answerkey.models.model import LiveModel, SnippetModel, open_model
 from answerkey.models.providers import connect
 from answerkey.sandbox import Snippet
 from answerkey.testing import TestServer
-from answerkey.types import Completion, CompletionStatus, Known, Question
+from answerkey.types import Completion, CompletionStatus, Draws, Known, Question
 
 CHOICES = ["A", "B", "C", "D"]
 

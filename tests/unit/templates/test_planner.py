@@ -10,18 +10,23 @@ import pytest
 from answerkey.templates import Plan, RowError, Template, planner
 from answerkey.templates import values as template_values
 from answerkey.templates.analysis import Path, Step
-from answerkey.templates.planner import (
+from answerkey.templates.columns import (
     Computed,
     bound_total,
-    find_keys,
     find_value_keys,
     group_rows,
-    number_values,
     print_cells,
     weigh_cells,
 )
+from answerkey.templates.planner import find_keys, number_values
 from answerkey.templates.values import measure
 from answerkey.types import Samples
+
+
+@pytest.fixture(autouse=True)
+def compute_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let columns compute what takes Jinja less time."""
+    monkeypatch.setattr(planner, "_FEW_ROWS", 0)
 
 
 def make_samples(*encoded: str, **columns: object) -> Samples:
@@ -56,8 +61,9 @@ TABLE = make_samples(
         ("{{ sample.choices[0] }}", "column expression `choices.0`"),
         ("{{ sample.mixed }}", "once per distinct value of `mixed`"),
         ("{{ sample.mixed }}{{ sample.a }}", "once per distinct tuple of `a`, `mixed`"),
-        ("{{ sample.a | length }}", "once per distinct value of `a`"),
-        ("{{ sample.meta.k | length }}{{ sample.meta }}", "once per distinct value of `meta`"),
+        ("{{ sample.a | title }}", "once per distinct value of `a`"),
+        ("{{ sample.meta.k | title }}{{ sample.meta }}", "once per distinct value of `meta`"),
+        ("{% for c in sample.choices %}{{ c }}{% endfor %}", "column expression `choices`"),
         ("{{ sample.choices['k'] }}", "once per distinct value of `choices.k`"),
         ("{{ range(3) }}", "once for all rows"),
         ("{{ sample.missing }}", "once per distinct value of `missing`"),
@@ -118,7 +124,7 @@ def test_a_column_has_no_row_in_error() -> None:
     assert series is not None
     assert series.to_list() == ["B", "SS", "NONE"]
     assert Template.compile("{{ sample.a[0] }}").series(make_samples(a=[[1], []])) is None
-    assert Template.compile("{{ sample.a | length }}").series(make_samples(a=["x"])) is None
+    assert Template.compile("{{ sample.a | title }}").series(make_samples(a=["x"])) is None
     assert Template.compile("A").series(make_samples(a=["x"])) is None
 
 
@@ -224,6 +230,124 @@ def compute(source: str, samples: Samples) -> list[object] | None:
             ["x Y", X, X],
         ),
         ("<{{ sample.a }}>", {"a": pl.Series([], dtype=pl.String)}, []),
+        ("{{ sample.a[2147483648] }}", {"a": [["x"]]}, [X]),
+        ("{{ 'ABé'[sample.a] }}", {"a": [0, 2, -1, -3, 3, -4, None, 2**40]}, [*"AééA", X, X, X, X]),
+        ("{{ ['x', 'yy'][sample.a] }}", {"a": [0, 1, 2]}, ["x", "yy", X]),
+        (
+            "{{ 'AB'[sample.a | int] }}",
+            {"a": ["1", "-2", " 1", "1_0", None, "9" * 19]},
+            ["B", "A", X, X, X, X],
+        ),
+        ("{{ sample.a | int + 1 }}", {"a": [1, None]}, [2, 1]),
+        ("{{ 'ABC'[sample.a - 1] }}", {"a": [1, 3, None, -(2**62)]}, ["A", "C", X, X]),
+        ("{{ '(' + sample.a + ')' }}", {"a": ["x", None, "y" * 20_000]}, ["(x)", X, X]),
+        ("{{ sample.a | first }}", {"a": ["xy", "", None]}, ["x", X, X]),
+        ("{{ sample.a | last }}", {"a": [[1, 2], [], None]}, [2, X, X]),
+        ("{{ sample.a | length }}", {"a": ["e\u0301", None]}, [2, X]),
+        ("{{ sample.a | count }}", {"a": [["x", None], [], None]}, [2, 0, X]),
+        (
+            "{{ sample.a | map('first') | list }}",
+            {"a": [["xy", "😀z"], [""], [None], [], None, ["x"] * 1_001, ["y"]]},
+            [["x", "😀"], X, X, [], X, X, ["y"]],
+        ),
+        ("{{ sample.a | map('first') | list }}", {"a": [["xy", "z"], ["a", "b"]]}, [["x", "z"], ["a", "b"]]),
+        ("{{ sample.a | map('upper') | list }}", {"a": [["x", "z"], ["ß"]]}, [["X", "Z"], X]),
+        ("{{ sample.a | map('string') | list }}", {"a": [["x"], [None]]}, [["x"], X]),
+        (
+            "{{ sample.a | map(attribute='k') | list }}",
+            {"a": [[{"k": "x"}, {"k": None}], [None], []]},
+            [["x", None], X, []],
+        ),
+        (
+            "{{ sample.a | join(', ') }}",
+            {"a": [["x", "y"], [], [None], None, ["z" * 20_000]]},
+            ["x, y", "", X, X, X],
+        ),
+        ("{{ sample.a | list | join }}", {"a": [["x", "y"]]}, ["xy"]),
+        (
+            "{{ sample.a.index(sample.b) }}",
+            {
+                "a": [["x", "y", "y"], ["x"], [], None, [None, "x"], ["x"]],
+                "b": ["y", "y", "x", "x", "x", None],
+            },
+            [1, X, X, X, 1, X],
+        ),
+        ("{{ 'ABCB'.index(sample.a) }}", {"a": ["B", "CB", "", "x", None]}, [1, 2, 0, X, X]),
+        ("{{ ['A', 'B', 'A'].index(sample.a) }}", {"a": ["A", "B", "AB"]}, [0, 1, X]),
+        (
+            "{{ sample.a if sample.b else 'none' }}",
+            {"a": ["x", "y", None], "b": [True, None, True]},
+            ["x", "none", None],
+        ),
+        ("{{ sample.a[0] if sample.a else 'none' }}", {"a": ["xy", "", None]}, ["x", "none", "none"]),
+        ("{{ 'none' if not sample.a else sample.a[0] }}", {"a": [["x"], [], None]}, ["x", "none", "none"]),
+        (
+            "{{ 'x' if sample.a and sample.b[0] == 'y' else 'z' }}",
+            {"a": [0, 1, 1], "b": ["", "y", ""]},
+            ["z", "x", X],
+        ),
+        (
+            "{{ 'x' if sample.a or sample.b[0] == 'y' else 'z' }}",
+            {"a": [0, 1, 0], "b": ["", "", "y"]},
+            [X, "x", "x"],
+        ),
+        ("{{ sample.a == 'x' }}", {"a": ["x", "y", None]}, [True, False, False]),
+        ("{{ sample.a != sample.b }}", {"a": [True, None], "b": [False, None]}, [True, False]),
+        *[
+            (f"{{{{ sample.a {sign} 1 }}}}", {"a": [0, 1, 2, None]}, [*values, X])
+            for sign, values in {
+                "<": [True, False, False],
+                "<=": [True, True, False],
+                ">": [False, False, True],
+                ">=": [False, True, True],
+            }.items()
+        ],
+        ("{{ sample.a in ['x', 'y'] }}", {"a": ["x", "z", None]}, [True, False, False]),
+        ("{{ sample.a not in 'xyz' }}", {"a": ["yz", "zx", None]}, [False, True, X]),
+        ("{{ 'x' in sample.a }}", {"a": ["ax", ".", None]}, [True, False, X]),
+        (
+            "{{ sample.b in sample.a }}",
+            {"a": [["x", None], [], None], "b": ["x", "x", "x"]},
+            [True, False, X],
+        ),
+        ("{{ sample.a is none }}", {"a": ["x", None]}, [False, True]),
+        ("{{ sample.a[0] is defined }}", {"a": ["x", None]}, [True, X]),
+        (
+            "{{ [sample.a, 'y', sample.b] }}",
+            {"a": ["x", None, "z" * 20_000], "b": ["u", "v", "w"]},
+            [["x", "y", "u"], [None, "y", "v"], X],
+        ),
+        (
+            "{%for c in sample.a%}{{ '' if loop.first else ', ' }}{{ 'AB'[loop.index0] }}){{ c }}{%endfor%}",
+            {"a": [["x", "y"], [], ["z"], None, ["1", "2", "3"], [None]]},
+            ["A)x, B)y", "", "A)z", X, X, "A)None"],
+        ),
+        (
+            "{% for c in sample.a %}{{ c }}{{ loop.index }}{{ sample.b }}{% endfor %}.",
+            {"a": [["x", "y"], ["z", "u"]], "b": ["+", "-"]},
+            ["x1+y2+.", "z1-u2-."],
+        ),
+        (
+            "{% for c in 'AB' %}{{ c }}{{ sample.a[loop.index0] }}{% endfor %}",
+            {"a": ["xy", "z"]},
+            ["AxBy", X],
+        ),
+        (
+            "{% for c in sample.a %}{{ c.k | upper }}{% endfor %}",
+            {"a": [[{"k": "x"}], [{"k": "ß"}]]},
+            ["X", X],
+        ),
+        ("{% for c in sample.a %}{{ c | upper }}{% endfor %}", {"a": [["x" * 2_000], ["y"]]}, [X, "Y"]),
+        (
+            "{% for c in sample.a %}{{ c }}{% endfor %}",
+            {"a": [["x"] * 40, ["y"] * 40, ["z"] * 1_001]},
+            ["x" * 40, "y" * 40, X],
+        ),
+        (
+            "{% if sample.a == 1 %}one{% elif sample.a == 2 %}two{% else %}{{ sample.b[0] }}{% endif %}",
+            {"a": [1, 2, 3, 3], "b": ["", "", "x", ""]},
+            ["one", "two", "x", X],
+        ),
         ("{{ sample.a }}!", {"a": ["x" * 500_000, "y"]}, [X, "y!"]),
         ("{{ sample.a }}!", {"a": [["x" * 500_001], ["y"]]}, [X, "['y']!"]),
         ("{{ sample.a }}" + "!" * 20_000, {"a": [1]}, [X]),
@@ -241,20 +365,70 @@ def test_columns_compute_what_is_exact(source: str, columns: dict[str, object], 
             (f"{{{{ {expression} }}}}", {"a": ["x"], "b": [1]})
             for expression in (
                 *("sample", "sample[0]", "sample[sample.a]", "sample.a[1:]", "sample.a[true]"),
-                *("sample.a[1.0]", "sample.a[sample.b | int]", "(sample.a | first).k"),
-                *("sample.a | trim('x')", "sample.a | replace('a', 'b')", "(sample.a | first) | upper"),
-                *("sample.upper()", "sample.a.strip('x')", "sample.a.title()", "(sample.a | first).upper()"),
-                *("sample.b + 1", "sample.a ~ [1]", "sample.a ~ (sample.b | int)", "range(3)", "sample.c"),
+                *("sample.a[1.0]", "sample.a[sample.b | abs]", "(sample.a | first).k", "sample.a | list"),
+                *("sample.a | trim('x')", "sample.a | replace('a', 'b')", "(sample.a | title) | upper"),
+                *("sample.upper()", "sample.a.strip('x')", "sample.a.title()", "(sample.a | title).upper()"),
+                *("sample.b + 1.5", "sample.a ~ [1]", "sample.a ~ (sample.b | abs)", "range(3)", "sample.c"),
+                *("sample.a - sample.a", "sample.c + 1", "sample.a.index(sample.a)", "sample.a.index(1)"),
+                *("('x' * 40).index(sample.a)", "sample.a in 'x' * 40", "sample.a in sample.b", "1 in 'x'"),
+                *(f"'{'x' * 40}'.index(sample.a)", f"sample.a in '{'x' * 40}'", "sample.a in sample.c"),
+                *(
+                    "sample.a == sample.b",
+                    "sample.a < 1 < 2",
+                    "true < (sample.b == 1)",
+                    "sample.a == sample.c",
+                ),
+                *(
+                    "sample.c == 1",
+                    "sample.a if sample.c else 'x'",
+                    "sample.a if 2.5 else 'x'",
+                    "not sample.c",
+                ),
+                *("sample.a if sample.a and sample.c else 'x'", "sample.a if sample.b else 1"),
+                *("sample.c if sample.b else 'x'", "sample.a if sample.b else sample.c", "sample.c is none"),
+                *(
+                    "sample.a is string",
+                    "sample.c | int",
+                    "true | int",
+                    "true | length",
+                    "sample.a | sort(true)",
+                ),
+                *("sample.a | join(sample.a)", "sample.a | join", "sample.c | list", "sample.c[0] | string"),
+                *("[sample.a] | join(1)", "[sample.a] | join(sample.a)", "[sample.b] | list", "[] | list"),
+                *("[sample.a] | map('title') | list", "[sample.a] | map(attribute='k') | list"),
+                *(
+                    "[sample.a] | map('first', 1) | list",
+                    "sample.c | map('first') | list",
+                    "[sample.a, sample.b]",
+                ),
                 *("sample.c.k", "sample.c[0]", "sample.c | upper", "sample.c.upper()", "sample.a[sample.c]"),
                 *("sample.b.upper()", "sample.b[0]", "sample.a.k", "scores.a", "range(3).upper()"),
             )
         ],
-        ("{% if sample.a %}{{ sample.a }}{% endif %}", {"a": ["x"]}),
-        ("{{ sample.a | int }}{{ sample.a }}", {"a": ["x"]}),
+        *[
+            (f"{{% {statement} %}}", {"a": ["x"], "l": [["x"]], "b": [1], "n": [[1, 2]]})
+            for statement in (
+                *("if sample.c %}{% endif", "if sample.a %}{{ sample.c }}{% endif", "set x = sample.a"),
+                *("if sample.a %}x{% else %}{{ sample.c }}{% endif", "for x in sample.a %}{{ x }}{% endfor"),
+                *("for x in sample.l if x %}{{ x }}{% endfor", "for x in sample.l %}{{ x.k }}{% endfor"),
+                *("for x in sample.l %}{% else %}y{% endfor", "for x in sample.l recursive %}{% endfor"),
+                *("for x, y in sample.l %}{% endfor", "for sample in sample.l %}{% endfor"),
+                *("for x in sample.c %}{% endfor", "for x in sample.l %}{{ loop.depth }}{% endfor"),
+                *("for x in sample.l %}{% for y in sample.l %}{{ y }}{% endfor %}{% endfor",),
+                *("for x in sample.l %}{{ [x] }}{% endfor", "for x in sample.l %}{% set y = x %}{% endfor"),
+                *("for x in sample.n | map('first') %}{{ x }}{% endfor",),
+            )
+        ],
+        ("{{ sample.a | map('first') | list }}", {"a": [[[1]]]}),
+        ("{{ sample.a | map(attribute='l') | list }}", {"a": [[{"k": 1}]]}),
+        ("{{ sample.a | join }}", {"a": [[1]]}),
+        ("{{ sample.a.index('x') }}", {"a": [[1]]}),
+        ("{{ 'x' if sample.a else 'y' }}", {"a": [{"k": 1}]}),
+        ("{{ sample.a | int }}{{ sample.a }}", {"a": [1.5]}),
         ("{{ [1] }}{{ sample.a }}", {"a": ["x"]}),
         ("{{ sample.a.l }}", {"a": [{"k": 1}]}),
         ("{{ sample.a }}", {"a": pl.Series(["2026-01-02"]).str.to_date()}),
-        ("{{ sample.a[2147483648] }}", {"a": [["x"]]}),
+        ("{{ sample.a[99999999999999999999] }}", {"a": [["x"]]}),
         *[("{{ sample.a[sample.b] }}", {"a": [["x"]], "b": other}) for other in (["0"], [True], [0.0])],
         ("{{ sample.a }}.", {"a": [[0.0], [-0.0]]}),
         ("{{ sample.a | upper }}", {"a": [[0.0], [-0.0]]}),
@@ -268,6 +442,53 @@ def test_what_only_jinja_computes(source: str, columns: dict[str, object]) -> No
         assert template._programs[0]._compute({"sample": make_samples(**columns)}) is None
     else:
         assert compute(source, make_samples(**columns)) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        ("{{ sample.a | map('first') | list }}", [["x", "y"], ["z"], None]),
+        ("{{ sample.a | join('-') }}", ["x1-y", "z", None]),
+        ("{% for c in sample.a %}{{ c }};{% endfor %}", ["x1;y;", "z;", None]),
+        ("{{ sample.a | map('title') | list }}", [["X1", "Y"], ["Z"], None]),
+    ],
+)
+def test_lists_that_recur_are_gone_through_once(
+    source: str, values: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the first rows are mostly alike: the same values, the same errors, the same column."""
+    monkeypatch.setattr(planner, "_FIRST_ROWS", 4)
+    lists: list[list[str | None] | None] = [["x1", "y"], ["z"]]
+    grouped = make_samples(a=[*lists * 3, *lists])
+    template = Template.compile(source)
+    assert template.values(grouped) == values[:2] * 4
+    assert template.distinct(grouped).spread() == values[:2] * 4
+    series = template.series(grouped)
+    assert series is None if "title" in source else series is not None
+    assert series is None or series.to_list() == values[:2] * 4
+    found = template.values(make_samples(a=[*lists * 3, None]))
+    assert found[:6] == values[:2] * 3
+    assert isinstance(found[6], RowError)
+    assert template.series(make_samples(a=[*lists * 3, None])) is None
+    apart = [[str(number)] for number in range(9)]
+    assert len(template.distinct(make_samples(a=apart)).values) == 9
+
+
+def test_lists_that_columns_cannot_tell_apart_are_not_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 0.0 and -0.0 each row has its own."""
+    monkeypatch.setattr(planner, "_FIRST_ROWS", 2)
+    template = Template.compile("{% for c in sample.a %}{{ c }};{% endfor %}")
+    zeros = make_samples(a=[[0.0], [0.0], [0.0], [-0.0]])
+    assert template.values(zeros) == ["0.0;", "0.0;", "0.0;", "-0.0;"]
+
+
+def test_few_lists_are_left_to_jinja(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has rendered a few rows before columns begin; what goes through no list is computed all the same."""
+    monkeypatch.setattr(planner, "_FEW_ROWS", 1)
+    few, more = make_samples(a=[["x"]]), make_samples(a=[["x"]] * 2)
+    assert compute("{{ sample.a | join }}", few) is None
+    assert compute("{{ sample.a | join }}", more) == ["x", "x"]
+    assert compute("{{ sample.a[0] }}", few) == ["x"]
 
 
 def test_an_encoded_column_is_left_to_jinja() -> None:

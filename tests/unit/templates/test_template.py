@@ -441,7 +441,7 @@ def test_values_do_not_merge_values_of_different_types() -> None:
 def test_values_are_computed_once_for_rows_that_are_alike() -> None:
     """Two rows with the same cells in the columns that are read share one value."""
     samples = make_samples({"x": ["a", "a"], "y": [1, 2]})
-    first, second = Template.compile("{{ [sample.x] }}").values(samples)
+    first, second = Template.compile("{{ [sample.x | title] }}").values(samples)
     assert first is second
 
 

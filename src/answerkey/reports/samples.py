@@ -712,7 +712,7 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
     completions = nothing if part.completions is None else list(part.completions.rows())
     questions: Sequence[Question | None] = nothing
     if samples is not None and source.fields is not None:
-        questions = read_questions(samples, source.fields)
+        questions = list(read_questions(samples, source.fields))
     columns: Sequence[Mapping[str, object]] = [{}] * len(part) if samples is None else list(samples.rows())
     scores = {
         step.key: [describe_verdict(one, source.encoded[step.key]) for one in part.scores[step.key].to_list()]

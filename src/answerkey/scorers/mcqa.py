@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,6 +37,7 @@ from answerkey.reader.characters import (
     strip_white_space,
 )
 from answerkey.reader.explain import shorten
+from answerkey.reader.extractors import measure_options
 from answerkey.reader.markup import MAYBE_THOUGHT, SAID_AFTER, is_thought
 from answerkey.scorers.base import (
     CALL_FAILED,
@@ -719,10 +720,15 @@ class Passages:
         )
 
 
-@lru_cache(maxsize=4_096)
-def _read_by_rule(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
-    """Return what a rule reads; part after part of a run has the same short texts."""
+def _read_choice(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
+    """Return what a rule or an extractor reads."""
+    if (extractor := EXTRACTORS.get(name)) is not None:
+        return extractor.read(text, choices, options)
     return find_rule(name).read(text, choices, options).choice
+
+
+#: Part after part of a run has the same short texts.
+_recall_choice, MOST_RECALLED = lru_cache(maxsize=65_536)(_read_choice), 24
 
 
 def list_passages(
@@ -765,14 +771,31 @@ def reread(passages: Passages, names: Sequence[str]) -> dict[str, pl.Series]:
         return list(numbers), pl.Series(codes, dtype=pl.UInt32)
 
     plain = number([None] * len(passages))
-    told = plain if all(one is None for one in passages.options) else number(passages.options)
+    told = seen = plain
+    if any(one is not None for one in passages.options):
+        told = number(passages.options) if passages.is_told else plain
+        # An extractor looks for options in the text: none is found in a text that is shorter than each.
+        fitting = [
+            options
+            if text is not None and options and measure_options(options) <= len(text.lower())
+            else None
+            for text, options in zip(passages.texts, passages.options, strict=True)
+        ]
+        seen = number(fitting)
     found: dict[str, pl.Series] = {}
     for name in names:
         extractor = EXTRACTORS.get(name)
-        read = partial(_read_by_rule, name) if extractor is None else extractor.read
-        is_told = passages.is_told or extractor is not None
-        keys, codes = told if is_told and (extractor or find_rule(name)).reads_options else plain
-        labels = [None if text is None else read(text, choices, options) for text, choices, options in keys]
+        keys, codes = plain
+        if (extractor or find_rule(name)).reads_options:
+            keys, codes = told if extractor is None else seen
+        labels = [
+            None
+            if text is None
+            else (_recall_choice if len(text) <= MOST_RECALLED else _read_choice)(
+                name, text, choices, options
+            )
+            for text, choices, options in keys
+        ]
         found[name] = pl.Series(name, labels, dtype=pl.String).gather(codes)
     return found
 

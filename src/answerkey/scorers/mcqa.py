@@ -720,15 +720,38 @@ class Passages:
         )
 
 
-def _read_choice(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
-    """Return what a rule or an extractor reads."""
-    if (extractor := EXTRACTORS.get(name)) is not None:
-        return extractor.read(text, choices, options)
-    return find_rule(name).read(text, choices, options).choice
+#: Part after part of a run has the same short texts, and more than one part of a report the same samples:
+#: what is read in them is remembered, of longer ones not.
+_RECALLED, _RECALLED_EXTRACTED = 2_000, 24
 
 
-#: Part after part of a run has the same short texts.
-_recall_choice, MOST_RECALLED = lru_cache(maxsize=65_536)(_read_choice), 24
+@lru_cache(maxsize=16_384)
+def _recall_reading(name: str, text: str, choices: Labels, options: Labels | None) -> Reading:
+    return find_rule(name).read(text, choices, options)
+
+
+@lru_cache(maxsize=65_536)
+def _recall_choice(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
+    return EXTRACTORS[name].read(text, choices, options)
+
+
+def read_by_rule(name: str, text: str, choices: Labels, options: Labels | None) -> Reading:
+    """Return what a rule reads."""
+    recall = _recall_reading if len(text) <= _RECALLED else _recall_reading.__wrapped__
+    return recall(name, text, choices, options)
+
+
+def extract(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
+    """Return what the extractor of another harness reads."""
+    recall = _recall_choice if len(text) <= _RECALLED_EXTRACTED else _recall_choice.__wrapped__
+    return recall(name, text, choices, options)
+
+
+def fit_options(text: str | None, options: Labels | None) -> Labels | None:
+    """Return what an extractor looks for in the text; no option is in a text that is shorter than each."""
+    if text is None or not options or measure_options(options) > len(text.lower()):
+        return None
+    return options
 
 
 def list_passages(
@@ -774,28 +797,21 @@ def reread(passages: Passages, names: Sequence[str]) -> dict[str, pl.Series]:
     told = seen = plain
     if any(one is not None for one in passages.options):
         told = number(passages.options) if passages.is_told else plain
-        # An extractor looks for options in the text: none is found in a text that is shorter than each.
-        fitting = [
-            options
-            if text is not None and options and measure_options(options) <= len(text.lower())
-            else None
-            for text, options in zip(passages.texts, passages.options, strict=True)
-        ]
-        seen = number(fitting)
+        seen = number(list(map(fit_options, passages.texts, passages.options)))
     found: dict[str, pl.Series] = {}
     for name in names:
-        extractor = EXTRACTORS.get(name)
+        labels: list[str | None] = []
+        is_rule = name not in EXTRACTORS
         keys, codes = plain
-        if (extractor or find_rule(name)).reads_options:
-            keys, codes = told if extractor is None else seen
-        labels = [
-            None
-            if text is None
-            else (_recall_choice if len(text) <= MOST_RECALLED else _read_choice)(
-                name, text, choices, options
-            )
-            for text, choices, options in keys
-        ]
+        if find_rule(name).reads_options if is_rule else EXTRACTORS[name].reads_options:
+            keys, codes = told if is_rule else seen
+        for text, choices, options in keys:
+            if text is None:
+                labels.append(None)
+            elif is_rule:
+                labels.append(read_by_rule(name, text, choices, options).choice)
+            else:
+                labels.append(extract(name, text, choices, options))
         found[name] = pl.Series(name, labels, dtype=pl.String).gather(codes)
     return found
 

@@ -108,6 +108,41 @@ def test_likeness_is_that_of_the_less_alike_part() -> None:
     assert 0.6 < compare((chinese, OPTIONS), (chinese.replace("个", "座"), OPTIONS)) < 1.0
 
 
+def test_pairs_that_differ_in_what_is_decisive_need_no_second_look() -> None:
+    """Questions with the same numbers, signs and turning words have the same `decisive`, or none."""
+    rng = random.Random(3)
+    words = [
+        "alpha",
+        "Not",
+        "NO",
+        "12",
+        "x+y",
+        "3.5",
+        "a_b",
+        "-",
+        "caf\u00e9",
+        "\uff11\uff12",
+        "\u00b1",
+        "most",
+        "\t",
+    ]
+    texts = [" ".join(rng.choices(words, k=rng.randint(0, 3))) for _ in range(300)]
+    options = [rng.choices(words, k=rng.randint(0, 2)) for _ in texts]
+    sketches = sketch_questions(
+        pl.Series(texts),
+        pl.Series(options, dtype=pl.List(pl.String)),
+        pl.int_range(len(texts), dtype=pl.UInt32, eager=True),
+        0,
+    )
+    read = [
+        read_words(Question(text, tuple(some), (), None, None)).decisive
+        for text, some in zip(texts, options, strict=True)
+    ]
+    known = [(one, words) for one, words in zip(sketches["decisive"], read, strict=True) if one is not None]
+    assert len(known) > 50
+    assert len({one for one, _ in known}) == len({words for _, words in known}) == len(set(known))
+
+
 def test_pairs_become_groups() -> None:
     """Rows that are connected, however indirectly, are one group."""
     assert group_pairs([(3, 7), (1, 2), (7, 9), (2, 5)]) == [[1, 2, 5], [3, 7, 9]]

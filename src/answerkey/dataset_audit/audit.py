@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import tempfile
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,9 +27,12 @@ from answerkey.dataset_audit.questions import (
     QuestionFields,
     find_derived,
     find_fields,
-    find_oddities,
+    find_odd_texts,
+    find_part_oddities,
+    find_text_oddities,
     fold_text,
     read_questions,
+    study_options,
 )
 from answerkey.datasets.dataset import CleanLabels, choose_clean, open_dataset, read_label_quality
 from answerkey.datasets.recognition import recognise
@@ -36,7 +40,7 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
-from answerkey.evaluate.prepare import Progress, refuse_unknown, stay_silent
+from answerkey.evaluate.prepare import Progress, fit_rows, refuse_unknown, stay_silent
 from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
 from answerkey.metrics.task_counts import measure_chance
@@ -92,6 +96,9 @@ def make_example(samples: Samples, row: int, note: str = "") -> Example:
 
 #: Each band is the hash of so many minima; questions that agree in one band are held against each other.
 BANDS, BAND_ROWS = 12, 3
+_SEEDS = [str(seed) for seed in range(BANDS * BAND_ROWS)]
+#: How many rows of a table are in memory, and how many are compared together.
+MOST_IN_MEMORY, PAIR_ROWS = 2**20, 2**17
 #: Words apart, but signs that carry meaning and characters of scripts without spaces one by one.
 _SINGLE = r"\u3040-\u30ff\u3400-\u9fff"
 _TOKEN = rf"[{_SINGLE}]|[^\W_{_SINGLE}]+|[-+*/=<>^~%$\u00ac\u00b1\u00d7\u00f7\u2190-\u22ff]"
@@ -100,58 +107,137 @@ _TOKENS = re.compile(_TOKEN)
 _TURNING = frozenset({"not", "except", "never", "no", "least", "false", "incorrect", "most", "without"})
 
 
-def sketch_questions(questions: pl.Series, options: pl.Series, first_row: int) -> pl.DataFrame:
+def sketch_questions(
+    questions: pl.Series, options: pl.Series, codes: pl.Series, first_row: int
+) -> pl.DataFrame:
     """Return for each question its row, the hash of its text, and its bands; options in any order.
 
-    `questions` are texts, `options` lists of texts; the rows are numbered from `first_row` on.
+    `questions` are texts, `options` distinct lists of texts, of which `codes` says which a row has; the rows
+    are numbered from `first_row` on. `decisive` is the same for questions whose `Words.decisive` are; null
+    where that would take Python's view of Unicode.
     """
-    joined = pl.col("options").list.sort().list.join("\x1f")
-    folded = pl.DataFrame({"question": questions, "options": options}).select(
-        pl.int_range(first_row, first_row + pl.len(), dtype=pl.Int64).alias("row"),
-        # Differences of case, width and white space are none.
-        *(
-            texts.fill_null("")
-            .str.normalize("NFKC")
-            .str.to_lowercase()
-            .str.replace_all(r"\s+", " ")
-            .str.strip_chars()
-            for texts in (pl.col("question"), joined)
-        ),
-    )
-    words = pl.concat(
-        # A word in the question is not the same as one in an option.
-        folded.select("row", pl.col(name).str.extract_all(_TOKEN).alias("word"))
-        .explode("word")
-        .drop_nulls()
-        .select("row", (pl.lit(name) + "\x1f" + pl.col("word")).hash().alias("word"))
-        for name in ("question", "options")
-    )
-    minima = words.group_by("row").agg(
-        pl.col("word").hash(seed).min().alias(str(seed)) for seed in range(BANDS * BAND_ROWS)
+    own = _sketch_texts(questions, "question")
+    told = _sketch_texts(options.list.sort().list.join("\x1f"), "options").select(pl.all().gather(codes))
+    minima = (pl.min_horizontal(own[seed], told[seed]).alias(seed) for seed in _SEEDS)
+    both = pl.DataFrame([own["question"], told["options"]]).with_columns(
+        *minima, decisive=own["decisive"] + told["decisive"]
     )
     bands = [
-        pl.struct(str(band * BAND_ROWS + one) for one in range(BAND_ROWS)).hash(band).alias(f"band {band}")
+        pl.struct(_SEEDS[band * BAND_ROWS : (band + 1) * BAND_ROWS]).hash(band).alias(f"band {band}")
         for band in range(BANDS)
     ]
-    keys = folded.select("row", pl.struct("question", "options").hash().alias("key"))
-    return keys.join(minima.select("row", *bands), on="row", how="left", maintain_order="left")
+    return both.select(
+        pl.int_range(first_row, first_row + pl.len(), dtype=pl.UInt32).alias("row"),
+        pl.struct("question", "options").hash().alias("key"),
+        "decisive",
+        *(pl.when(pl.col(_SEEDS[0]).is_not_null()).then(band) for band in bands),
+    )
 
 
-def pair_rows(sketches: pl.DataFrame) -> pl.DataFrame:
-    """Return candidates for questions that are nearly the same: `one` and `other`, the likeliest first.
+def _sketch_texts(texts: pl.Series, name: str) -> pl.DataFrame:
+    """Return texts, folded, with the least hash of their words for each seed, and what is decisive in them.
 
-    In a band that many share, each row is held against the first and against the one before it, so that there
-    are at most twice as many pairs as rows. The more bands a pair shares, the likelier it is.
+    A word in the question is not the same as one in an option; `name` tells them apart.
     """
-    firsts = sketches.sort("row").unique("key", keep="first", maintain_order=True)
-    pairs = []
+    texts = texts.fill_null("")
+    is_ascii = texts.str.len_bytes() == texts.str.len_chars()
+    # Differences of case, width and white space are none.
+    folded = (texts if is_ascii.all() else texts.str.normalize("NFKC")).str.to_lowercase()
+    if folded.str.contains(r"\s\s|[^\S ]").any():
+        folded = folded.str.replace_all(r"\s+", " ")
+    folded = folded.str.strip_chars().alias(name)
+    word, hashed = pl.element(), (pl.lit(f"{name}\x1f") + pl.element()).hash()
+    is_decisive = word.str.contains("[^a-z]") | word.is_in(sorted(_TURNING))
+    words = folded.str.extract_all(_TOKEN).to_frame("words")
+    decisive = pl.col("words").list.eval(pl.when(is_decisive).then(hashed % 2**32).otherwise(0)).list.sum()
+    known = words.select(
+        pl.when(is_ascii).then(decisive).alias("decisive"), pl.col("words").list.eval(hashed)
+    )
+    minima = (
+        pl.col("words").list.eval(pl.element().hash(seed)).list.min().alias(_SEEDS[seed])
+        for seed in range(BANDS * BAND_ROWS)
+    )
+    return known.select(folded, "decisive", *minima)
+
+
+class Spill:
+    """A table that grows: in memory while it is small, then in files of a temporary folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._frames: list[pl.DataFrame] = []
+        self._files: list[pl.LazyFrame] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Put further rows below those that are there."""
+        self._frames.append(frame)
+        if sum(one.height for one in self._frames) > MOST_IN_MEMORY:
+            handle, name = tempfile.mkstemp(suffix=".parquet", dir=self._folder)
+            os.close(handle)
+            pl.concat(self._frames).write_parquet(name, compression="uncompressed", row_group_size=PAIR_ROWS)
+            self._files.append(pl.scan_parquet(name, cache=False))
+            self._frames.clear()
+
+    def scan(self) -> pl.LazyFrame:
+        """Return all rows."""
+        return pl.concat([*self._files, *(one.lazy() for one in self._frames)])
+
+
+def pair_rows(sketches: pl.LazyFrame, rows: int, folder: Path) -> tuple[pl.DataFrame, int]:
+    """Return candidates for questions that are nearly the same, the likeliest, and how many there are.
+
+    They are `one` and `other` of at most `MOST_PAIRS` pairs. In a band that many share, each row is held
+    against the first and against the one before it, so that there are at most twice as many pairs as rows.
+    The more bands a pair shares, the likelier it is. Of questions that are the same, the first is looked at.
+    """
+    tables = []
     for name in (f"band {band}" for band in range(BANDS)):
-        near = firsts.select("row", name).drop_nulls().filter(pl.len().over(name) > 1)
-        before, first = pl.col("row").shift().over(name), pl.col("row").first().over(name)
-        both = [near.select(one.alias("one"), pl.col("row").alias("other")) for one in (before, first)]
-        pairs.append(pl.concat(both).drop_nulls().filter(pl.col("one") < pl.col("other")).unique())
-    found = pl.concat(pairs).group_by("one", "other").len("bands")
-    return found.sort("bands", "one", "other", descending=[True, False, False]).drop("bands")
+        table = Spill(folder)
+        for part in _split(sketches.select("row", pl.col(name).alias("band")), "band", rows):
+            ordered = part.sort("band", maintain_order=True)
+            is_same = (pl.col("band") == pl.col("band").shift()).fill_null(value=False)
+            before = pl.when(is_same).then(pl.col("row").shift())
+            first = pl.when(~is_same).then(pl.col("row")).forward_fill()
+            near = ordered.select("row", before.alias("before"), first.alias("first"))
+            # A row stands for no other one.
+            near = near.select(
+                "row",
+                pl.col("before").fill_null(pl.col("row")),
+                pl.when((pl.col("first") != pl.col("before")).fill_null(value=False))
+                .then("first")
+                .otherwise("row")
+                .alias("first"),
+            )
+            table.add(near.sort("row"))
+        tables.append(table.scan())
+    best = pl.DataFrame(schema={"one": pl.UInt32, "other": pl.UInt32, "bands": pl.UInt8})
+    total, least = 0, 0
+    for start in range(0, rows, PAIR_ROWS):
+        is_here = pl.col("row").is_between(start, start + PAIR_ROWS - 1)
+        found = [one.filter(is_here).collect().sort("row") for one in tables]
+        sides = [one[name] for one in found for name in ("before", "first")]
+        row, parts = found[0]["row"], [best]
+        for place, one in enumerate(sides):
+            others = [one == other for other in sides]
+            is_new = one != row
+            for known in others[:place]:
+                is_new &= ~known
+            total += int(is_new.sum())
+            bands = pl.sum_horizontal(mask.cast(pl.UInt8) for mask in others)
+            table = pl.select(one.alias("one"), row.alias("other"), bands.cast(pl.UInt8).alias("bands"))
+            parts.append(table.filter(is_new & (table["bands"] >= least)))
+        best = (
+            pl.concat(parts).sort("bands", "one", "other", descending=[True, False, False]).head(MOST_PAIRS)
+        )
+        least = int(best["bands"][-1]) if best.height == MOST_PAIRS else 0
+    return best.drop("bands"), total
+
+
+def _split(table: pl.LazyFrame, column: str, rows: int) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a table in parts that fit into memory, those with the same hash in the same part."""
+    count = -(-rows // MOST_IN_MEMORY)
+    for part in range(count):
+        yield table.filter(pl.col(column).fill_null(0) % count == part).collect()
 
 
 def group_pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -267,15 +353,18 @@ class Repeats:
 
 
 def find_repeats(
-    sources: Sequence[QuestionRows], sketches: pl.DataFrame, similarity: float
+    sources: Sequence[QuestionRows], sketches: pl.LazyFrame, similarity: float, folder: Path
 ) -> tuple[Repeats, Repeats, int]:
     """Return questions that are the same, those that are nearly so, and how many candidates were passed over.
 
-    They are nearly the same from a likeness of `similarity` on.
+    They are nearly the same from a likeness of `similarity` on. Tables may be put into the folder.
     """
-    pairs = pair_rows(sketches)
-    checked: list[tuple[int, int]] = pairs.head(MOST_PAIRS).sort("one", "other").rows()
     total = sum(len(source.rows) for source in sources)
+    same, later = _find_same(sketches, total)
+    if len(later):
+        sketches = sketches.filter(pl.col("row").is_in(later.implode()).not_())
+    pairs, candidates = pair_rows(sketches, total, folder)
+    checked = _drop_decided(pairs.sort("one", "other"), sketches) if similarity > 0 else pairs.rows()
     weighed = _iterate(sources, range(min(MOST_WEIGHED, total)) if checked else ())
     weights = WordWeights(read_words(question) for _, question, _, _ in weighed)
     alike: dict[tuple[int, int], float] = {}
@@ -289,9 +378,66 @@ def find_repeats(
             value = measure_likeness(words[one], words[other], weights)
             if value >= similarity:
                 alike[one, other] = value
-    groups = sketches.group_by("key").agg(pl.col("row").sort()).filter(pl.col("row").list.len() > 1)
-    same = _sum_up(sources, groups.sort(pl.col("row").list.first())["row"].to_list(), {})
-    return same, _sum_up(sources, group_pairs(alike), alike), pairs.height - len(checked)
+    return _sum_up(sources, same), _sum_up(sources, _group_alike(alike, sketches)), candidates - pairs.height
+
+
+#: Rows that belong together: the first two of them, how many, whether their truths differ, how alike.
+_GROUPS = {
+    "one": pl.UInt32,
+    "other": pl.UInt32,
+    "count": pl.UInt32,
+    "differ": pl.Boolean,
+    "value": pl.Float64,
+}
+
+
+def _find_same(sketches: pl.LazyFrame, rows: int) -> tuple[pl.DataFrame, pl.Series]:
+    """Return groups of questions that are the same, and all of their rows but the first of each."""
+    groups, later = [pl.DataFrame(schema=_GROUPS)], [pl.Series(dtype=pl.UInt32)]
+    for part in _split(sketches.select("row", "key", "truth"), "key", rows):
+        again = part.filter(pl.col("key").is_duplicated())
+        later.append(again.filter(pl.col("key").is_first_distinct().not_())["row"])
+        found = again.group_by("key").agg(
+            pl.col("row").first().alias("one"),
+            pl.col("row").get(1).alias("other"),
+            pl.len().alias("count"),
+            (pl.col("truth").drop_nulls().n_unique() > 1).alias("differ"),
+        )
+        groups.append(found.select(pl.exclude("key"), value=None).cast(_GROUPS))
+    return pl.concat(groups).sort("one"), pl.concat(later)
+
+
+def _drop_decided(pairs: pl.DataFrame, sketches: pl.LazyFrame) -> list[tuple[int, int]]:
+    """Return pairs without those that differ in what is decisive: their likeness is 0."""
+    known = _pick_rows(sketches, "decisive", pl.concat(pairs.iter_columns()))
+    both = pairs.join(known, left_on="one", right_on="row", maintain_order="left")
+    both = both.join(known, left_on="other", right_on="row", maintain_order="left", suffix=" too")
+    is_open = (pl.col("decisive") == pl.col("decisive too")).fill_null(value=True)
+    return both.filter(is_open).select("one", "other").rows()
+
+
+def _pick_rows(sketches: pl.LazyFrame, name: str, rows: pl.Series) -> pl.DataFrame:
+    """Return a column of the sketches at some rows."""
+    return sketches.filter(pl.col("row").is_in(rows.unique().implode())).select("row", name).collect()
+
+
+def _group_alike(alike: Mapping[tuple[int, int], float], sketches: pl.LazyFrame) -> pl.DataFrame:
+    """Return groups of questions that are nearly the same; a group is as alike as its likest pair."""
+    likeness: dict[int, float] = {}
+    for pair, value in alike.items():
+        for row in pair:
+            likeness[row] = max(value, likeness.get(row, 0.0))
+    truths = dict(_pick_rows(sketches, "truth", pl.Series(list(likeness), dtype=pl.UInt32)).iter_rows())
+    found = [
+        (
+            *group[:2],
+            len(group),
+            len({truths[row] for row in group} - {None}) > 1,
+            max(likeness[row] for row in group),
+        )
+        for group in group_pairs(alike)
+    ]
+    return pl.DataFrame(found, schema=_GROUPS, orient="row")
 
 
 def _iterate(
@@ -309,49 +455,46 @@ def _iterate(
                 yield first + place, question, samples, number
 
 
-def _sum_up(
-    sources: Sequence[QuestionRows], groups: Sequence[Sequence[int]], alike: Mapping[tuple[int, int], float]
-) -> Repeats:
+def _fold_truth(question: Question) -> str | None:
+    """Return the text of the right option; the label stands for an option without any."""
+    if (place := question.truth) is None:
+        return None
+    texts = question.texts
+    return fold_text(texts[place]) if place < len(texts) else question.labels[place]
+
+
+def _sum_up(sources: Sequence[QuestionRows], groups: pl.DataFrame) -> Repeats:
+    contradicting = groups.filter("differ")
+    likest = groups.sort("value", "one", descending=[True, False]).head(SHOWN)
+    shown = (likest, contradicting.head(SHOWN))
+    rows = sorted({row for table in shown for name in ("one", "other") for row in table[name]})
     examples: dict[int, Example] = {}
     truths: dict[int, str | None] = {}
-    for row, question, samples, number in _iterate(sources, sorted(row for group in groups for row in group)):
-        examples[row], truths[row] = make_example(samples, number), None
-        if (place := question.truth) is not None:
-            texts = question.texts  # the label stands for an option without any
-            truths[row] = fold_text(texts[place]) if place < len(texts) else question.labels[place]
-    likeness: dict[int, float] = {}
-    for pair, value in alike.items():
-        for row in pair:
-            likeness[row] = max(value, likeness.get(row, 0.0))
+    for row, question, samples, number in _iterate(sources, rows):
+        examples[row], truths[row] = make_example(samples, number), _fold_truth(question)
 
-    def measure(group: Sequence[int]) -> float:
-        return max(likeness.get(row, 1.0) for row in group)
+    def show(one: int, other: int, count: int, _: bool, value: float | None) -> Example:  # noqa: FBT001 - a row
+        first, second = examples[one], examples[other]
+        likely = "" if value is None else f" {value:.2f}"
+        more = f" and {count - 2} more" if count > 2 else ""  # noqa: PLR2004 - the pair itself
+        is_here = second.file in {first.file, None}
+        place = f"line {second.line}" if is_here else f"{Path(str(second.file)).name}:{second.line}"
+        said = [truth for row in (one, other) if (truth := truths[row]) is not None]
+        differ = len({truth.casefold() for truth in said}) > 1
+        note = f"; truths {said[0]!r} and {said[1]!r}" if differ else ""
+        return replace(first, note=f"like{likely} {second.sample} ({place}){more}{note}")
 
-    def contradict(group: Sequence[int]) -> bool:
-        return len({truth.casefold() for row in group if (truth := truths[row]) is not None}) > 1
-
-    def show(group: Sequence[int]) -> Example:
-        first, other = examples[group[0]], examples[group[1]]
-        likely = f" {measure(group):.2f}" if alike else ""
-        more = f" and {len(group) - 2} more" if len(group) > 2 else ""  # noqa: PLR2004 - the pair itself
-        is_here = other.file in {first.file, None}
-        place = f"line {other.line}" if is_here else f"{Path(str(other.file)).name}:{other.line}"
-        differ = f"; truths {truths[group[0]]!r} and {truths[group[1]]!r}" if contradict(group[:2]) else ""
-        return replace(first, note=f"like{likely} {other.sample} ({place}){more}{differ}")
-
-    contradicting = [group for group in groups if contradict(group)]
-    ordered = sorted(groups, key=lambda group: (-measure(group), group))
     return Repeats(
-        rows=sum(len(group) - 1 for group in groups),
-        groups=len(groups),
-        contradicting=len(contradicting),
-        examples=tuple(map(show, ordered[:SHOWN])),
-        contradictions=tuple(map(show, contradicting[:SHOWN])),
+        rows=int((groups["count"] - 1).sum()),
+        groups=groups.height,
+        contradicting=contradicting.height,
+        examples=tuple(show(*row) for row in shown[0].iter_rows()),
+        contradictions=tuple(show(*row) for row in shown[1].iter_rows()),
     )
 
 
 #: How many rows are looked at together, and how many make worker processes worth their start.
-BLOCK, WORKER_ROWS = 16_384, 20_000
+BLOCK, WORKER_ROWS = 65_536, 20_000
 #: From here on two questions are nearly the same.
 SIMILARITY = 0.75
 PLAN_ENDINGS = (".yaml", ".yml")
@@ -552,16 +695,22 @@ def _audit(
         sources.append(QuestionRows(rows, parts, first_row))
         first_row += len(rows)
     whole = QuestionPart()
-    for source in sources:
-        measure = partial(measure_questions, source, quality, sketches=similarity is not None)
-        stretches = [(offset, BLOCK) for offset in range(0, len(source.rows), BLOCK)]
-        spread: Spread = "processes" if len(source.rows) > WORKER_ROWS else "alone"
-        for one in open_engine().map(measure, stretches, spread=spread):
-            whole.merge(one)
-            progress("audit", whole.rows, first_row)
     same, near, skipped = Repeats(), Repeats(), 0
-    if similarity is not None and whole.sketches:
-        same, near, skipped = find_repeats(sources, pl.concat(whole.sketches).sort("row"), similarity)
+    with tempfile.TemporaryDirectory(prefix="answerkey-audit-", ignore_cleanup_errors=True) as name_of_folder:
+        folder = Path(name_of_folder)
+        sketches = Spill(folder)
+        for source in sources:
+            measure = partial(measure_questions, source, quality, sketches=similarity is not None)
+            together = min(BLOCK, fit_rows(source.rows, source.fields.columns, None))
+            stretches = [(offset, together) for offset in range(0, len(source.rows), together)]
+            spread: Spread = "processes" if len(source.rows) > WORKER_ROWS else "alone"
+            for one in open_engine().map(measure, stretches, spread=spread):
+                if one.sketches is not None:
+                    sketches.add(one.sketches)
+                whole.merge(one)
+                progress("audit", whole.rows, first_row)
+        if similarity is not None and whole.rows:
+            same, near, skipped = find_repeats(sources, sketches.scan(), similarity, folder)
     notices = []
     if skipped:
         notices.append(Notice(f"{skipped} pairs of questions that may be nearly the same were not looked at"))
@@ -606,19 +755,20 @@ class Truths:
     measured: int = 0
     longest: Counter[int] = field(default_factory=Counter)
 
-    def add(self, question: Question) -> None:
-        """Take one row, if its truth is known."""
+    def add(self, question: Question, rows: int) -> None:
+        """Take so many rows like this one, if their truth is known."""
         place, size = question.truth, question.size
         if place is None or not size:
             return
-        self.sizes[size] += 1
-        self.places[size, place] += 1
+        self.sizes[size] += rows
+        self.places[size, place] += rows
         if place < len(question.labels):
-            self.labels[question.labels[place]] += 1
+            self.labels[question.labels[place]] += rows
         if question.options:
-            lengths = [len(one.strip()) for one in question.texts]
-            self.measured += 1
-            self.longest[lengths.count(max(lengths))] += lengths[place] == max(lengths)
+            lengths = study_options(question.options, question.labels).lengths
+            most = max(lengths)
+            self.measured += rows
+            self.longest[lengths.count(most)] += rows * (most in lengths[place : place + 1])
 
 
 @dataclass
@@ -636,7 +786,7 @@ class QuestionPart:
     clean: Truths = field(default_factory=Truths)
     qualities: Counter[str] = field(default_factory=Counter)
     right_others: int = 0
-    sketches: list[pl.DataFrame] = field(default_factory=list)
+    sketches: pl.DataFrame | None = None
 
     def merge(self, later: QuestionPart) -> None:
         """Take a later part."""
@@ -648,7 +798,7 @@ class QuestionPart:
                 mine, its = getattr(owner, one.name), getattr(other, one.name)
                 if isinstance(mine, Counter):
                     mine.update(its)
-                elif isinstance(mine, int | list):
+                elif isinstance(mine, int):
                     setattr(owner, one.name, mine + its)
 
 
@@ -662,27 +812,48 @@ def measure_questions(
         columns |= {quality[0]}
     samples = source.rows.slice(offset, length).load(columns)
     questions = read_questions(samples, source.fields)
-    part = QuestionPart(rows=len(questions))
-    for row, question in enumerate(questions):
-        part.every.add(question)
-        for kind, note in find_oddities(question):
-            part.kinds[kind] += 1
-            shown = part.examples.setdefault(kind, [])
-            if len(shown) < SHOWN:
-                shown.append(make_example(samples, row, note))
-            if kind == "REFERS_TO_OTHERS" and question.truth is not None:
-                right = question.texts[question.truth : question.truth + 1]
-                part.right_others += find_reference(right, question.labels) is not None
+    part = QuestionPart(rows=len(samples))
+    # Kind → part of a question → note, and the same for rows whose text is odd.
+    kinds: dict[str, dict[int, str]] = {}
+    texts: dict[str, dict[int, str]] = {}
+    counts = _count_codes(questions.codes)
+    for code, rows in counts.items():
+        one = questions.parts[code]
+        part.every.add(one, rows)
+        for kind, note in find_part_oddities(one):
+            part.kinds[kind] += rows
+            kinds.setdefault(kind, {})[code] = note
+            if kind == "REFERS_TO_OTHERS" and one.truth is not None:
+                right = one.texts[one.truth : one.truth + 1]
+                part.right_others += rows * (find_reference(right, one.labels) is not None)
+    for row in find_odd_texts(questions.texts):
+        for kind, note in find_text_oddities(questions.texts[row]):
+            texts.setdefault(kind, {})[row] = note
+            part.kinds[kind] += questions.codes[row] not in kinds.get(kind, ())
+    for kind in part.kinds:
+        notes, own = kinds.get(kind, {}), texts.get(kind, {})
+        found = questions.codes.is_in(list(notes)).arg_true().head(SHOWN).to_list() if notes else []
+        for row in sorted({*found, *own})[:SHOWN]:
+            note = own[row] if row in own else notes[questions.codes[row]]
+            part.examples.setdefault(kind, []).append(make_example(samples, row, note))
     if quality is not None:
-        for label, question in zip(read_label_quality(samples, quality[0]), questions, strict=True):
-            part.qualities[label] += 1
-            if label in quality[1]:
-                part.clean.add(question)
+        labels = read_label_quality(samples, quality[0])
+        part.qualities.update(labels.to_list())
+        for code, rows in _count_codes(questions.codes.filter(labels.is_in(sorted(quality[1])))).items():
+            part.clean.add(questions.parts[code], rows)
     if sketches:
-        texts = pl.Series([one.text for one in questions], dtype=pl.String)
-        options = pl.Series([list(one.texts) for one in questions], dtype=pl.List(pl.String))
-        part.sketches.append(sketch_questions(texts, options, source.first_row + offset))
+        options = pl.Series([list(one.texts) for one in questions.parts], dtype=pl.List(pl.String))
+        truths = [_fold_truth(one) for one in questions.parts]
+        folded = pl.Series([one and one.casefold() for one in truths], dtype=pl.String)
+        hashes = folded.hash().set(folded.is_null(), None).gather(questions.codes)
+        part.sketches = sketch_questions(
+            questions.texts, options, questions.codes, source.first_row + offset
+        ).with_columns(hashes.alias("truth"))
     return part
+
+
+def _count_codes(codes: pl.Series) -> dict[int, int]:
+    return dict(codes.value_counts(sort=True).iter_rows())
 
 
 # ------------------------------------------------------------------------------- what stands out

@@ -6,9 +6,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from html.entities import html5
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, NamedTuple, TypedDict, Unpack
+
+import polars as pl
 
 from answerkey.datasets import questions as ask
 from answerkey.datasets.recognition import recognise
@@ -144,6 +147,8 @@ def _show_template(template: Template) -> str:
 
 # ------------------------------------------------------------------------------- what they say
 
+#: A character that `str.strip` leaves.
+_NOT_BLANK = r"[^\t-\r\x1c-\x20\u{85}\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}]"
 _LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
 
 
@@ -171,35 +176,81 @@ class Question:
         return max(len(self.options), len(self.labels))
 
 
-def read_questions(samples: Samples, fields: QuestionFields) -> list[Question]:
+@dataclass(frozen=True)
+class Questions:
+    """The questions of some samples: the text of each row, and all else as one of the distinct `parts`.
+
+    A part is a question without its text; `codes` says which part each row has.
+    """
+
+    texts: pl.Series
+    parts: Sequence[Question]
+    codes: pl.Series
+
+    def __iter__(self) -> Iterator[Question]:
+        for text, code in zip(self.texts, self.codes, strict=True):
+            yield replace(self.parts[code], text=text)
+
+
+def read_questions(samples: Samples, fields: QuestionFields) -> Questions:
     """Return the questions of some samples."""
-
-    def read(template: Template | None) -> list[object]:
-        if template is None:
-            return [None] * len(samples)
-        return [None if isinstance(one, RowError) else one for one in template.values(samples)]
-
-    texts, cells = ([read(one) for one in templates] for templates in (fields.questions, fields.options))
-    labels, truths = read(fields.labels), read(fields.truth)
-    questions = []
-    for row in range(len(samples)):
-        known = [str(one[row]) for one in texts if one[row] is not None and str(one[row]).strip()]
-        # The question itself comes last; a passage alone asks nothing.
-        text = "\n".join(known) if texts and texts[-1][row] is not None else None
-        if len(cells) == 1:
-            found, names = ask.read_option_cell(cells[0][row])
-        else:
-            found = [None if one[row] is None else str(one[row]) for one in cells]
-            names = list(fields.names)
-        options, told = list(found or ()), ask.read_option_cell(labels[row])[0] or ()
-        named = [one for one in told if one is not None]
-        names = [one.strip() for one in named or names] or list(ask.label_options(len(options)) or ())
-        if not named and len(names) == len(options):
-            options = strip_labels(options, names)
-        said = None if truths[row] is None else str(truths[row])
+    found = [
+        one.distinct(samples) for one in (*fields.options, fields.labels, fields.truth) if one is not None
+    ]
+    frame = pl.DataFrame([one.codes.alias(str(place)) for place, one in enumerate(found)])
+    codes, combinations = pl.zeros(len(samples), pl.UInt32, eager=True), [()] if len(samples) else []
+    if found:
+        distinct = frame.unique(maintain_order=True).with_row_index("part")
+        codes = frame.join(distinct, on=frame.columns, how="left", maintain_order="left")["part"]
+        combinations = distinct.drop("part").rows()
+    values = [[None if isinstance(value, RowError) else value for value in one.values] for one in found]
+    truths = [None] if fields.truth is None else [None if one is None else str(one) for one in values.pop()]
+    known: dict[tuple[int, ...], tuple[list[str | None], list[str]]] = {}
+    parts = []
+    for combination in combinations:
+        cells, truth = (combination, 0) if fields.truth is None else (combination[:-1], combination[-1])
+        if cells not in known:
+            known[cells] = _read_options([one[at] for one, at in zip(values, cells, strict=True)], fields)
+        (options, names), said = known[cells], truths[truth]
         place = find_place(said, names, options, fields.truth_form)
-        questions.append(Question(text, tuple(options), tuple(names), place, said))
-    return questions
+        parts.append(Question(None, tuple(options), tuple(names), place, said))
+    return Questions(_read_texts(samples, fields.questions), parts, codes)
+
+
+def _read_texts(samples: Samples, templates: Sequence[Template]) -> pl.Series:
+    """Return what is asked: texts that are not blank, one below the other; null without the last of them.
+
+    The question itself comes last; a passage alone asks nothing.
+    """
+    columns = []
+    for template in templates:
+        column = template.series(samples)
+        if column is None or column.dtype != pl.String:
+            values = [
+                None if isinstance(one, RowError | None) else str(one) for one in template.values(samples)
+            ]
+            column = pl.Series(values, dtype=pl.String)
+        columns.append(column)
+    table = pl.DataFrame([one.alias(str(place)) for place, one in enumerate(columns)])
+    known = [pl.when(pl.col(name).str.contains(_NOT_BLANK)).then(name) for name in table.columns]
+    joined = pl.concat_str(known, separator="\n", ignore_nulls=True)
+    return table.select(
+        pl.when(pl.col(table.columns[-1]).is_not_null()).then(joined).alias("text")
+    ).to_series()
+
+
+def _read_options(cells: list[object], fields: QuestionFields) -> tuple[list[str | None], list[str]]:
+    """Return the texts of the options and what they are called; the last cell is that of the labels."""
+    told = () if fields.labels is None else ask.read_option_cell(cells.pop())[0] or ()
+    if len(fields.options) == 1:
+        found, names = ask.read_option_cell(cells[0])
+    else:
+        found, names = [None if one is None else str(one) for one in cells], list(fields.names)
+    options, named = list(found or ()), [one for one in told if one is not None]
+    names = [one.strip() for one in named or names] or list(ask.label_options(len(options)) or ())
+    if not named and len(names) == len(options):
+        options = strip_labels(options, names)
+    return options, names
 
 
 def strip_labels(options: Sequence[str | None], names: Sequence[str]) -> list[str | None]:
@@ -231,37 +282,69 @@ _EMPTY_WORDS = frozenset({"", "nan", "NaN", "null", "NULL"})
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 
-def find_oddities(question: Question) -> Iterator[tuple[str, str]]:
-    """Yield each kind of oddity once, with a note."""
-    options, labels, truth, said = question.options, question.labels, question.truth, question.said
-    if _is_empty(question.text):
+def find_odd_texts(texts: pl.Series) -> list[int]:
+    """Return the rows whose text may be odd, some of them wrongly."""
+    return (texts.is_null() | texts.str.contains(_MAYBE_ODD)).arg_true().to_list()
+
+
+def find_text_oddities(text: str | None) -> Iterator[tuple[str, str]]:
+    """Yield each kind of oddity of a text once, with a note; it stands before that of an option."""
+    if _is_empty(text):
         yield "MISSING_QUESTION", ""
-    if empty := [label for label, one in zip(labels, options, strict=False) if _is_empty(one)]:
-        yield "MISSING_OPTION", f"option {', '.join(empty)}"
+    yield from find_damage(text or "")
+
+
+def find_part_oddities(question: Question) -> Iterator[tuple[str, str]]:
+    """Yield each kind of oddity of a question once, with a note, whatever its text."""
+    labels, truth, said = question.labels, question.truth, question.said
+    found = study_options(question.options, labels)
     if _is_empty(said):
         yield "MISSING_TRUTH", ""
     elif question.size and truth is None:
         yield "TRUTH_NOT_A_CHOICE", f"{said!r}, choices {', '.join(labels)}"
+    if truth is not None and truth < len(found.folded) and found.folded[truth] in found.repeated:
+        yield "RIGHT_OPTION_TWICE", repr(found.folded[truth])
+    yield from found.kinds.items()
+
+
+class OptionFacts(NamedTuple):
+    """What is found in the options of a question: kinds of oddities with notes, and which texts repeat.
+
+    `lengths` is how long they are without white space around them.
+    """
+
+    kinds: dict[str, str]
+    lengths: tuple[int, ...]
+    folded: tuple[str, ...]
+    repeated: frozenset[str]
+
+
+@lru_cache(maxsize=8_192)
+def study_options(options: tuple[str | None, ...], labels: tuple[str, ...]) -> OptionFacts:
+    """Return what is odd about options; many rows may have the same."""
+    kinds: dict[str, str] = {}
+    if empty := [label for label, one in zip(labels, options, strict=False) if _is_empty(one)]:
+        kinds["MISSING_OPTION"] = f"option {', '.join(empty)}"
     if options and len(options) != len(labels):
-        yield "CHOICES_DO_NOT_FIT", f"{len(options)} options, {len(labels)} labels"
-    if question.size == 1:
-        yield "ONE_CHOICE", labels[0] if labels else ""
-    folded = [fold_text(one) for one in question.texts]
+        kinds["CHOICES_DO_NOT_FIT"] = f"{len(options)} options, {len(labels)} labels"
+    if max(len(options), len(labels)) == 1:
+        kinds["ONE_CHOICE"] = labels[0] if labels else ""
+    written = [one or "" for one in options]
+    folded = tuple(map(fold_text, written))
     counts = Counter(one for one in folded if one)
-    if twice := [one for one, count in counts.items() if count > 1]:
-        yield "DUPLICATE_OPTIONS", repr(twice[0])
-        if truth is not None and truth < len(folded) and folded[truth] in twice:
-            yield "RIGHT_OPTION_TWICE", repr(folded[truth])
+    repeated = [one for one, count in counts.items() if count > 1]
+    if repeated:
+        kinds["DUPLICATE_OPTIONS"] = repr(repeated[0])
     texts = [one.casefold() for one in counts]
-    pairs = ((one, other) for one in texts for other in texts if len(one) < len(other))
+    pairs = ((one, other) for one in texts for other in texts if len(one) < len(other) and one in other)
     if nested := next(((one, other) for one, other in pairs if _is_within(one, other)), None):
-        yield "NESTED_OPTIONS", f"{nested[0]!r} in {nested[1]!r}"
-    if options and (reference := find_reference(question.texts, labels)) is not None:
-        yield reference, next((one for one in question.texts if find_reference([one], labels)), "")
-    damages: dict[str, str] = {}
-    for text in (question.text, *options):
-        damages = dict(find_damage(text or "")) | damages
-    yield from damages.items()
+        kinds["NESTED_OPTIONS"] = f"{nested[0]!r} in {nested[1]!r}"
+    if options and (reference := find_reference(written, labels)) is not None:
+        kinds[reference] = next((one for one in written if find_reference([one], labels)), "")
+    for text in written:
+        kinds = dict(find_damage(text)) | kinds
+    lengths = tuple(len(one.strip()) for one in written)
+    return OptionFacts(kinds, lengths, folded, frozenset(repeated))
 
 
 def _is_empty(text: str | None) -> bool:
@@ -308,6 +391,11 @@ _FOREIGN_RUN = re.compile(r"[^\x00-\x7f]{2,}")
 #: The first byte of a character of several, read as Latin-1; only such runs can be mojibake.
 _LEAD = re.compile("[\xc2-\xf4]")
 _SHOWN = 12
+#: What every text has that is damaged, or that no question stands in.
+_MAYBE_ODD = (
+    r"^\W*(?:nan|NaN|null|NULL)?\W*$|&#?\w+;|\x{fffd}|[^\x00-\x7f][\xc2-\xf4]|[\xc2-\xf4][^\x00-\x7f]"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\x{200b}\x{2060}\x{202a}-\x{202e}\x{2066}-\x{2069}\x{feff}\x{fff9}-\x{fffb}]"
+)
 
 
 def find_damage(text: str) -> Iterator[tuple[str, str]]:

@@ -111,12 +111,14 @@ def _holds(rows: Rows, role: str, name: str) -> bool:
     hashes: list[pl.Series] = []
     for _, block in iterate_blocks(rows, [column]):
         cells = ask.read_column(QuestionColumns({}, unfolded=unfolded).unfold(block)[0], name)
-        texts = ask.to_texts(cells)
         if role == "choices":
-            lists = map(ask.read_option_cell, ask.list_cells(cells))
+            distinct = cells.to_frame().unique().to_series() if isinstance(cells, pl.Series) else cells
+            lists = map(ask.read_option_cell, ask.list_cells(distinct))
             if not all(found and not names and _are_labels(found) for found, names in lists):
                 return False
-        elif role == "id":
+            continue
+        texts = ask.to_texts(cells)
+        if role == "id":
             if texts.null_count() or (texts == "").any():
                 return False
             hashes.append(texts.hash())

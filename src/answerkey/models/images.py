@@ -40,6 +40,8 @@ _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 #: How those begin in base64, which is how a dataset holds bytes, and a whole one in the text of a value.
 _ENCODED: Final = re.compile(r"(data:[^,]*;base64,)|(?:iVBORw0KGg|/9j/|R0lGOD|UklGR)")
 _SHOWN: Final = re.compile(rf"(?:{_ENCODED.pattern})[A-Za-z0-9+/=]{{64,}}")
+#: One of these is in every such text.
+_MARKS: Final = (";base64,", "iVBORw0KGg", "/9j/", "R0lGOD", "UklGR")
 #: What of a request is an image.
 _SENT: Final = re.compile(rb"[A-Za-z0-9+/]{1024,}")
 _HINT: Final = "an image is a file, an `https://` address, a data URI in base64, or bytes"
@@ -236,4 +238,6 @@ def write_content(content: object) -> str | None:
 
 def hide_images(text: str) -> str:
     """Return the text of a value as it is shown, with images in base64 told in words."""
+    if not any(one in text for one in _MARKS):
+        return text
     return _SHOWN.sub(lambda found: f"[image in base64: about {len(found[0]) * 3 // 4:,} bytes]", text)

@@ -59,6 +59,11 @@ def find_last(pattern: str, text: str, choices: Sequence[str], flags: int = re.N
     return label
 
 
+def _says_answer(text: str) -> bool:
+    """Return whether the word is there in any case: what every pattern with `(?i:answer` needs."""
+    return "answer" in text.casefold()
+
+
 # Extractors that look at the text as a whole, or at its two ends.
 
 
@@ -101,6 +106,7 @@ _LOCAL_ANSWERS = (
     "risposta:", "答え:", "答え\uff1a", "回答:", "回答\uff1a", "解答:", "jawaban:", "réponse:",
     "resposta:", "jibu:", "idahun:", "ìdáhùn:", "idáhùn:", "àmọ̀nà:", "àdáhùn:", "ànúgọ:", "àṣàyàn:",
 )  # fmt: skip
+_ASCII_ANSWERS = tuple(one for one in _LOCAL_ANSWERS if one[:-1].isascii())
 #: What it reads as one of four letters, beside these themselves.
 _LETTERS = dict(zip("أبجدঅবডঢ\uff21\uff22\uff23\uff24", "ABCD" * 3, strict=True))
 _WRAPPING = re.compile(r"\*\*|\\(?:boxed|text|mathrm|mathbf)|\\[(${]|[${]")
@@ -119,6 +125,8 @@ _INSPECT_ANYWHERE = re.compile(r"answer\s*+:\s*+([a-z\d ,]+)(?!\w)", _ANY_CASE)
 
 
 def _read_inspect(text: str, _choices: Sequence[str]) -> str | None:
+    if ":" not in text or not ("$" in text or "**" in text or _says_answer(text)):
+        return None  # nothing that is unwrapped could become the word
     for wrapped, bare in _UNWRAPPED:
         text = wrapped.sub(bare, text)
     found = _INSPECT_LINE.findall(text) or _INSPECT_ANYWHERE.findall(text)
@@ -137,15 +145,17 @@ _EVALSCOPE = (
 
 
 def _read_evalscope(text: str, choices: Sequence[str]) -> str | None:
-    found = find_last(_EVALSCOPE, text, choices)
+    found = find_last(_EVALSCOPE, text, choices) if _says_answer(text) else None
     return found or next((letter for letter in reversed(text) if letter.isupper()), None)
 
 
 def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
-    bare = _WRAPPING.sub("", text)
+    is_wrapped = "**" in text or "\\" in text or "$" in text or "{" in text
+    bare = _WRAPPING.sub("", text) if is_wrapped else text
     lowered = bare.lower()
+    words = _ASCII_ANSWERS if lowered.isascii() else _LOCAL_ANSWERS
     # Few of them occur, so that few patterns have to be tried.
-    for word, colon in ((one[:-1], one[-1]) for one in _LOCAL_ANSWERS if one[:-1] in lowered):
+    for word, colon in ((one[:-1], one[-1]) for one in words if one[:-1] in lowered):
         found = find_first(rf"{word}\s*+{colon}[ \t]*+LABEL", bare, (*_FOUR, *_LETTERS), _ANY_CASE)
         if found is not None:
             # The case is ignored in looking, not in comparing: "Answer: b" is no B.
@@ -156,18 +166,19 @@ def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
 def _read_mmlu_pro(text: str, _choices: Sequence[str]) -> str | None:
     return (
         find_first(r"answer is \(?LABEL\)?", text, _TEN)
-        or find_first(r"^.*[aA]nswer:\s*+LABEL", text, _TEN, re.MULTILINE)
+        or ("nswer:" in text and find_first(r"^.*[aA]nswer:\s*+LABEL", text, _TEN, re.MULTILINE))
         or find_last(r"\bLABEL\b", text, _TEN)
     )
 
 
 def _read_olmes(text: str, choices: Sequence[str]) -> str | None:
-    return (
-        find_last(r"(?i:the answer is)\s*+:?\s*+\(LABEL\)", text, choices)
-        or find_last(rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices)
-        or find_last(r"\(LABEL\)", text, choices)
-        or find_last(r"(?<!\w)LABEL(?!\w)", text, choices)
-    )
+    found = None
+    if _says_answer(text):
+        found = find_last(r"(?i:the answer is)\s*+:?\s*+\(LABEL\)", text, choices)
+        found = found or find_last(rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices)
+    if found is None and "(" in text:
+        found = find_last(r"\(LABEL\)", text, choices)
+    return found or find_last(r"(?<!\w)LABEL(?!\w)", text, choices)
 
 
 # Extractors with a list of patterns, tried in order, and with the texts of the options.
@@ -187,21 +198,37 @@ _LIGHTEVAL = (
     _ALONE,
     r"LABEL",
 )
+#: So many of them need the word.
+_WITH_ANSWER = sum("answer" in pattern for pattern in _LIGHTEVAL)
 
 
 def _read_lighteval(text: str, choices: Sequence[str]) -> str | None:
-    return next(filter(None, (find_last(pattern, text, choices) for pattern in _LIGHTEVAL)), None)
+    patterns = _LIGHTEVAL if _says_answer(text) else _LIGHTEVAL[_WITH_ANSWER:]
+    return next(filter(None, (find_last(pattern, text, choices) for pattern in patterns)), None)
 
 
 def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
-    capitals = re.findall(r"\(([A-Z])\)", text)
+    capitals = re.findall(r"\(([A-Z])\)", text) if "(" in text else ()
     if capitals:
         return str(capitals[-1])
-    # Of options that are alike the last counts.
-    labels = dict(zip((_fold(one.strip()) for one in options), choices, strict=False))
+    labels = _fold_options(tuple(options), tuple(choices))
     found = None if "" in labels else _find_last_text(_fold(text), labels)
     # A text that ends in white space without its punctuation is found, and stands for no label.
-    return labels.get(found.strip()) if found else find_last(r":\s*LABEL", text, choices)
+    if found:
+        return labels.get(found.strip())
+    return find_last(r":\s*LABEL", text, choices) if ":" in text else None
+
+
+@lru_cache(maxsize=4_096)
+def _fold_options(options: tuple[str, ...], choices: tuple[str, ...]) -> dict[str, str]:
+    """Return the labels by the folded texts of their options; of options that are alike the last counts."""
+    return dict(zip((_fold(one.strip()) for one in options), choices, strict=False))
+
+
+@lru_cache(maxsize=4_096)
+def measure_options(options: tuple[str, ...]) -> int:
+    """Return the length of the shortest option without punctuation: in a shorter text none is looked for."""
+    return min((len(_fold(one.strip())) for one in options), default=0)
 
 
 def _fold(text: str) -> str:
@@ -255,12 +282,21 @@ _OPENCOMPASS = (
     r"LABEL:",
     r"LABEL",
 )
-_OPENCOMPASS_ENGLISH = tuple(pattern for pattern in _OPENCOMPASS if pattern.isascii())
+#: Those that can match a text of ASCII, each with a word that it needs, in lower case.
+_OPENCOMPASS_ENGLISH = tuple(
+    (next((word for word in ("correct", "answer") if word in pattern), ""), pattern)
+    for pattern in _OPENCOMPASS
+    if pattern.isascii()
+)
 
 
 def _read_opencompass(text: str, choices: Sequence[str]) -> str | None:
     bare = text.strip()
-    for pattern in _OPENCOMPASS_ENGLISH if bare.isascii() else _OPENCOMPASS:
+    patterns: Iterable[str] = _OPENCOMPASS
+    if bare.isascii():
+        lowered = bare.lower()
+        patterns = (pattern for word, pattern in _OPENCOMPASS_ENGLISH if word in lowered)
+    for pattern in patterns:
         found = find_first(pattern, bare, choices, re.DOTALL) or ""
         label = next((one for one in choices if one in found), None)
         if label is not None:
@@ -272,13 +308,13 @@ _REFUSALS = (
     "Sorry, I can't help with images of people yet.", "I can't process this file.",
     "I'm sorry, but without the image provided", "Cannot determine the answer",
 )  # fmt: skip
-_BREAKS = re.compile(r"[.()\[\],:;!*#{}]")
+_BREAKS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
 #: A label is near the end when fewer than so many words follow it.
 _NEAR_END = 5
 
 
 def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
-    words = _BREAKS.sub(" ", text).split()
+    words = text.translate(_BREAKS).split()
     present = [label for label in choices if label in words]
     if any(phrase in text for phrase in _REFUSALS) or (not present and "Z" in words):
         return None

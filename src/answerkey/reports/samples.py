@@ -53,7 +53,17 @@ from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities
 from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.mcqa import FIRST, LITERAL, Labels, Passages, list_passages, list_texts
+from answerkey.scorers.mcqa import (
+    FIRST,
+    LITERAL,
+    Labels,
+    Passages,
+    extract,
+    fit_options,
+    list_passages,
+    list_texts,
+    read_by_rule,
+)
 from answerkey.spec import source_from, task_from_source
 from answerkey.templates import RowError
 from answerkey.text import clean_numbers
@@ -589,8 +599,10 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
         # A pattern of the user's own is no rule that others could be held against.
         alike = readings[1:] if len(others) == len(RULE_NAMES) else readings
         is_flipped = len({choice for _, _, choice, *_ in alike}) > 1 if is_counted else None
+        fitting = fit_options(text, options)
         for name, extractor in extractors.items():
-            choice = _extract(name, text, labels, options if extractor.reads_options else None)
+            seen = fitting if extractor.reads_options else None
+            choice = None if text is None else extract(name, text, labels, seen)
             readings.append((name, "lens", choice, None, None))
         described = [
             {"name": name, "kind": kind, "choice": choice}
@@ -602,26 +614,17 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
     return found
 
 
-# Many completions are the same few characters: what is read in them is remembered.
-
-
-@lru_cache(maxsize=8_192)
 def _read_by_rule(
     name: str, text: str | None, choices: Labels, options: Labels | None
 ) -> tuple[str | None, str | None, Span | None]:
     """Return the choice that a rule reads, by which part of the rule, and where."""
     if text is None:
         return None, None, None
-    found = find_rule(name).read(text, choices, options)
+    found = read_by_rule(name, text, choices, options)
     return found.choice, found.part, find_first(name, text) if found.span is None else found.span
 
 
 _list_stated = lru_cache(maxsize=1_024)(list_statements)
-
-
-@lru_cache(maxsize=16_384)
-def _extract(name: str, text: str | None, choices: Labels, options: Labels | None) -> str | None:
-    return None if text is None else EXTRACTORS[name].read(text, choices, options)
 
 
 def find_first(rule: str, text: str | None) -> Span | None:
@@ -712,7 +715,7 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
     completions = nothing if part.completions is None else list(part.completions.rows())
     questions: Sequence[Question | None] = nothing
     if samples is not None and source.fields is not None:
-        questions = read_questions(samples, source.fields)
+        questions = list(read_questions(samples, source.fields))
     columns: Sequence[Mapping[str, object]] = [{}] * len(part) if samples is None else list(samples.rows())
     scores = {
         step.key: [describe_verdict(one, source.encoded[step.key]) for one in part.scores[step.key].to_list()]

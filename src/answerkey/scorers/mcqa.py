@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,6 +37,7 @@ from answerkey.reader.characters import (
     strip_white_space,
 )
 from answerkey.reader.explain import shorten
+from answerkey.reader.extractors import measure_options
 from answerkey.reader.markup import MAYBE_THOUGHT, SAID_AFTER, is_thought
 from answerkey.scorers.base import (
     CALL_FAILED,
@@ -719,10 +720,38 @@ class Passages:
         )
 
 
-@lru_cache(maxsize=4_096)
-def _read_by_rule(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
-    """Return what a rule reads; part after part of a run has the same short texts."""
-    return find_rule(name).read(text, choices, options).choice
+#: Part after part of a run has the same short texts, and more than one part of a report the same samples:
+#: what is read in them is remembered, of longer ones not.
+_RECALLED, _RECALLED_EXTRACTED = 2_000, 24
+
+
+@lru_cache(maxsize=16_384)
+def _recall_reading(name: str, text: str, choices: Labels, options: Labels | None) -> Reading:
+    return find_rule(name).read(text, choices, options)
+
+
+@lru_cache(maxsize=65_536)
+def _recall_choice(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
+    return EXTRACTORS[name].read(text, choices, options)
+
+
+def read_by_rule(name: str, text: str, choices: Labels, options: Labels | None) -> Reading:
+    """Return what a rule reads."""
+    recall = _recall_reading if len(text) <= _RECALLED else _recall_reading.__wrapped__
+    return recall(name, text, choices, options)
+
+
+def extract(name: str, text: str, choices: Labels, options: Labels | None) -> str | None:
+    """Return what the extractor of another harness reads."""
+    recall = _recall_choice if len(text) <= _RECALLED_EXTRACTED else _recall_choice.__wrapped__
+    return recall(name, text, choices, options)
+
+
+def fit_options(text: str | None, options: Labels | None) -> Labels | None:
+    """Return what an extractor looks for in the text; no option is in a text that is shorter than each."""
+    if text is None or not options or measure_options(options) > len(text.lower()):
+        return None
+    return options
 
 
 def list_passages(
@@ -765,14 +794,24 @@ def reread(passages: Passages, names: Sequence[str]) -> dict[str, pl.Series]:
         return list(numbers), pl.Series(codes, dtype=pl.UInt32)
 
     plain = number([None] * len(passages))
-    told = plain if all(one is None for one in passages.options) else number(passages.options)
+    told = seen = plain
+    if any(one is not None for one in passages.options):
+        told = number(passages.options) if passages.is_told else plain
+        seen = number(list(map(fit_options, passages.texts, passages.options)))
     found: dict[str, pl.Series] = {}
     for name in names:
-        extractor = EXTRACTORS.get(name)
-        read = partial(_read_by_rule, name) if extractor is None else extractor.read
-        is_told = passages.is_told or extractor is not None
-        keys, codes = told if is_told and (extractor or find_rule(name)).reads_options else plain
-        labels = [None if text is None else read(text, choices, options) for text, choices, options in keys]
+        labels: list[str | None] = []
+        is_rule = name not in EXTRACTORS
+        keys, codes = plain
+        if find_rule(name).reads_options if is_rule else EXTRACTORS[name].reads_options:
+            keys, codes = told if is_rule else seen
+        for text, choices, options in keys:
+            if text is None:
+                labels.append(None)
+            elif is_rule:
+                labels.append(read_by_rule(name, text, choices, options).choice)
+            else:
+                labels.append(extract(name, text, choices, options))
         found[name] = pl.Series(name, labels, dtype=pl.String).gather(codes)
     return found
 

@@ -219,11 +219,22 @@ def test_clean_rows_have_numbers_of_their_own(tmp_path: Path) -> None:
         audit(path, label_quality="error")
 
 
+def test_a_truth_may_be_a_label_without_an_option(tmp_path: Path) -> None:
+    """Where labels are more than options, a truth among the last is counted, and never the longest."""
+    rows = [{**make_row(f"Which {word}?", answer="D", options=["a", "b"])} for word in WORDS]
+    found = audit(
+        write(tmp_path, rows), options=["{{ sample.options }}"], choices='{{ ["A", "B", "C", "D"] }}'
+    )
+    assert count(found)["CHOICES_DO_NOT_FIT"] == found.every.n == 10
+    assert found.every.longest is not None
+    assert (found.every.places, found.every.longest.value) == ({4: (0, 0, 0, 10)}, 0.0)
+
+
 def test_blocks_and_processes_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the rows are cut, and wherever they are looked at, the audit says the same."""
     path = write(tmp_path, [*make_rows(50), *make_rows(7), make_row("odd\ufffd?", "E")])
     whole = audit(path)
-    for name, value in (("BLOCK", 9), ("WORKER_ROWS", 1)):
+    for name, value in (("BLOCK", 9), ("WORKER_ROWS", 1), ("MOST_IN_MEMORY", 11)):
         monkeypatch.setattr(auditing, name, value)
         assert audit(path) == whole
 

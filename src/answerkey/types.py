@@ -6,6 +6,7 @@ Plural is a table, singular a row. Tables are Polars frames with a fixed meaning
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -31,6 +32,22 @@ ORDER_SCHEMA: dict[str, pl.DataType] = {
 }
 PRIOR_SCHEMA: dict[str, pl.DataType] = {"estimates_prior": pl.Boolean(), "is_extra": pl.Boolean()}
 WRITTEN = "written "
+
+
+def read_limit(variable: str, default: int) -> int:
+    """Return how many bytes a cache may have; the environment says it in gigabytes, or `off`: 0.
+
+    SpecError E119 when it says something else.
+    """
+    setting = os.environ.get(variable, "").strip().lower()
+    try:
+        limit = int(float({"": default / 10**9, "off": 0}.get(setting, setting)) * 10**9)
+    except (ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        hint = f"write `{variable}=off`, or a number of gigabytes"
+        raise SpecError("E119", f"`{variable}` is {setting!r}", hint=hint)
+    return limit
 
 
 Sample = Row

@@ -95,7 +95,7 @@ class CompletionColumn:
         errors = RowErrors(rows.file), RowErrors(rows.file)
         judged = replace(self, beside=self.beside & {STATUS_COLUMN})  # nothing else can be wrong
         for _, block in iterate_blocks(rows, judged.columns):
-            judged._read(block, block.ids, *errors)
+            judged._read(block, block.ids, *errors)  # noqa: SLF001 - its own class
         for one in errors:
             one.raise_any()
 

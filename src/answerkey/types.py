@@ -275,7 +275,10 @@ class Completions:
             "trial": [trial] * len(completions),
             "completion": [one.text for one in completions],
             "status": [one.status.value for one in completions],
-            "usage": [{name: getattr(one, name) for name in USAGE_NAMES} for one in completions],
+            "usage": pl.DataFrame(
+                {name: [getattr(one, name) for one in completions] for name in USAGE_NAMES},
+                schema=dict.fromkeys(USAGE_NAMES, pl.Int64),
+            ).to_struct(),
             "source": [one.source or source for one in completions],
             **{name: [_to_json(getattr(one, name)) for one in completions] for name in _JSON_FIELDS},
             **{name: [getattr(one, name) for one in completions] for name in _PLAIN_FIELDS},
@@ -357,7 +360,11 @@ class Completions:
 
 
 def _to_json(value: object) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return None if value is None else _write_json(value)
+
+
+#: Made once: `json.dumps` with options makes an encoder for every value.
+_write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 def _from_json(text: object) -> Any:  # noqa: ANN401 - whatever JSON can hold

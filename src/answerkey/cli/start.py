@@ -109,13 +109,13 @@ Examples:
 )
 @click.argument("words", metavar="[clear] [NAME]...", nargs=-1)
 @click.option("--clear", is_flag=True, help="The same as `clear`.")
-@click.option("--dry-run", is_flag=True, help="Show what `clear` would delete; delete nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show what `clear` would delete.")
 @with_console
 def cache_command(console: Console, words: tuple[str, ...], *, clear: bool, dry_run: bool) -> None:
-    """Show where the caches lie, their sizes and limits; with `clear`, delete what they hold.
+    """Show the sizes and limits of the caches; with `clear`, delete what they hold.
 
-    NAME is `calls`, `tables`, `downloads`, `hub` or `logs`; without one, all are meant. Links are not
-    followed, and nothing outside the cache folder is deleted.
+    NAME is `calls`, `tables`, `downloads`, `hub` or `logs`; default all. Links are not followed, and
+    journals of unfinished runs are kept.
     """
     from answerkey.datasets.tables import DEFAULT_BYTES, VARIABLE
     from answerkey.models.cache import clear_cache, default_cache_file, list_caches

@@ -42,6 +42,8 @@ _FINITE = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 ROWS_AT_ONCE = 64
 _MARKS = re.compile(r"(\(\?(?:, \?)*\))")
 _FIELDS = tuple(one.name for one in fields(Completion))
+_STATUSES = {one.value: one for one in CompletionStatus}
+_NOTHING_SAID = Completion(None)
 
 
 def connect_file(file: Path | str) -> sqlite3.Connection:
@@ -140,12 +142,11 @@ def decode_completion(
     """
     found = json.loads(text)
     known = {name: found[name] for name in _FIELDS if name in found}
-    known["status"] = CompletionStatus(known["status"])
-    known.setdefault("text", None)
+    known["status"] = _STATUSES[known["status"]]
     known["prompt"] = prompt
     if source is not None:
         known["source"] = source
-    return Completion(**known)
+    return _NOTHING_SAID.with_fields(**known)
 
 
 def _make_plain(value: object) -> object:

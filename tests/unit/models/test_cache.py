@@ -215,6 +215,7 @@ def test_the_cache_stays_below_its_limit_and_keeps_what_was_used(file: Path) -> 
     fill(cache, 0, 150)
     assert list(cache.find({"k3": ASKED})) == ["k3"]
     fill(cache, 150, 300)
+    assert list(cache.find({"k299": ASKED})) == ["k299"]  # one of the newest, which stays where it is
     kept = known(cache, 300)
     assert kept[0] == 3
     assert kept[1:] == list(range(kept[1], 300))
@@ -239,7 +240,7 @@ def test_a_lower_limit_makes_the_file_smaller(file: Path) -> None:
 
 def test_an_entry_larger_than_the_limit_is_not_kept(file: Path) -> None:
     """Nothing is left then, and nothing is raised."""
-    cache = CallCache(file=file, limit=30_000)
+    cache = CallCache(file=file, limit=1_000)
     cache.add([("k", Completion("x" * 100_000))])
     assert cache.find({"k": ASKED}) == {}
     assert cache.notices == []
@@ -420,3 +421,20 @@ def test_an_unknown_cache_is_refused(home: Path) -> None:
     with pytest.raises(SpecError, match="there is no cache `cals`") as caught:
         list_caches(["cals"])
     assert caught.value.hint == "did you mean `calls`?"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_cache_that_breaks_in_use_is_one_notice(file: Path, is_read: bool) -> None:  # noqa: FBT001 - a column of the table
+    """From then on it is as if it were empty."""
+    cache = CallCache(file=file)
+    cache.add([("k", WHOLE)])
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DROP TABLE replies")
+    if is_read:
+        assert cache.find({"k": ASKED}) == {}
+    else:
+        cache.add([("k", WHOLE)])
+    assert cache.find({"k": ASKED}) == {}
+    assert [one.message.partition(": ")[2] for one in cache.notices] == [
+        "no such table: replies; every call is sent"
+    ]

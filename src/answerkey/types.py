@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -32,6 +33,22 @@ ORDER_SCHEMA: dict[str, pl.DataType] = {
 }
 PRIOR_SCHEMA: dict[str, pl.DataType] = {"estimates_prior": pl.Boolean(), "is_extra": pl.Boolean()}
 WRITTEN = "written "
+
+
+def read_limit(variable: str, default: int) -> int:
+    """Return how many bytes a cache may have; the environment says it in gigabytes, or `off`: 0.
+
+    SpecError E119 when it says something else.
+    """
+    setting = os.environ.get(variable, "").strip().lower()
+    try:
+        limit = int(float({"": default / 10**9, "off": 0}.get(setting, setting)) * 10**9)
+    except (ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        hint = f"write `{variable}=off`, or a number of gigabytes"
+        raise SpecError("E119", f"`{variable}` is {setting!r}", hint=hint)
+    return limit
 
 
 Sample = Row
@@ -259,7 +276,10 @@ class Completions:
             "trial": [trial] * len(completions),
             "completion": [one.text for one in completions],
             "status": [one.status.value for one in completions],
-            "usage": [{name: getattr(one, name) for name in USAGE_NAMES} for one in completions],
+            "usage": pl.DataFrame(
+                {name: [getattr(one, name) for one in completions] for name in USAGE_NAMES},
+                schema=dict.fromkeys(USAGE_NAMES, pl.Int64),
+            ).to_struct(),
             "source": [one.source or source for one in completions],
             **{name: [_to_json(getattr(one, name)) for one in completions] for name in _JSON_FIELDS},
             **{name: [getattr(one, name) for one in completions] for name in _PLAIN_FIELDS},
@@ -341,7 +361,11 @@ class Completions:
 
 
 def _to_json(value: object) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return None if value is None else _write_json(value)
+
+
+#: Made once: `json.dumps` with options makes an encoder for every value.
+_write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 def _from_json(text: object) -> Any:  # noqa: ANN401 - whatever JSON can hold

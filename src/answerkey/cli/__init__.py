@@ -47,6 +47,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "demo": ("start", "Run the built-in example from end to end, offline."),
         "init": ("start", "Create a working project to start from."),
         "schema": ("start", "Print the JSON Schema of a file kind, for editors."),
+        "cache": ("start", "Show what is kept of earlier calls and datasets, or clear it."),
     },
 }
 

@@ -1,4 +1,4 @@
-"""How to begin: `demo`, `init`, `schema`, `tasks`, and `import` of another tool's log."""
+"""How to begin: `demo`, `init`, `schema`, `tasks`, `import` of another tool's log; and the caches."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
     from answerkey.importers import Imported
+    from answerkey.text import Line
 
 
 def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
@@ -96,6 +97,69 @@ def schema_command(_console: Console, kind: Kind) -> None:
     from answerkey.spec import schema
 
     write_json(schema(kind))
+
+
+@click.command(
+    "cache",
+    epilog="""\b
+Examples:
+  answerkey cache
+  answerkey cache clear --dry-run
+  answerkey cache clear calls tables""",
+)
+@click.argument("words", metavar="[clear] [NAME]...", nargs=-1)
+@click.option("--clear", is_flag=True, help="The same as `clear`.")
+@click.option("--dry-run", is_flag=True, help="Only show what `clear` would delete.")
+@with_console
+def cache_command(console: Console, words: tuple[str, ...], *, clear: bool, dry_run: bool) -> None:
+    """Show the sizes and limits of the caches; with `clear`, delete what they hold.
+
+    NAME is `calls`, `tables`, `downloads`, `hub` or `logs`; default all. Links are not followed, and
+    journals of unfinished runs are kept.
+    """
+    from answerkey.datasets.tables import DEFAULT_BYTES, VARIABLE
+    from answerkey.models.cache import clear_cache, default_cache_file, list_caches
+    from answerkey.text import Table, lay_out, line
+    from answerkey.types import read_limit
+
+    if words[:1] == ("clear",):
+        clear, words = True, words[1:]
+    uses = list_caches(words, table_limit=read_limit(VARIABLE, DEFAULT_BYTES))
+    if clear:
+        uses = [one for one in uses if one.is_clearable and (one.entries or one.size)]
+    for one in uses if clear and not dry_run else ():
+        clear_cache(one)
+    total, folder = sum(one.size for one in uses), str(default_cache_file().parent)
+    did = f"{'would delete' if dry_run else 'deleted'} {write_size(total)}" if clear else write_size(total)
+
+    def describe() -> dict[str, object]:
+        rows = [
+            {"name": one.name, "path": str(one.path), "bytes": one.size, "entries": one.entries}
+            | ({} if clear else {"limit_bytes": one.limit, "is_clearable": one.is_clearable})
+            for one in uses
+        ]
+        return {"folder": folder, "caches": rows, "bytes": total, "deleted": clear and not dry_run}
+
+    def draw() -> list[Line]:
+        header = ("cache", "entries", "size", "limit", "holds")
+        rows = [
+            (one.name, f"{one.entries:,}", write_size(one.size), write_size(one.limit), one.holds)
+            for one in uses
+        ]
+        table = lay_out(Table(header, rows, "<>>><"), console.width) if rows else []
+        return [*table, line(f"{did} in {folder}")]
+
+    console.show(describe, draw)
+
+
+def write_size(size: int | None) -> str:
+    """Return a number of bytes for people; nothing for none."""
+    if size is None:
+        return ""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"
 
 
 @click.command("demo", epilog="Example: answerkey demo --dir /tmp/answerkey-demo")

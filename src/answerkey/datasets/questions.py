@@ -12,7 +12,7 @@ import string
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import takewhile
 from typing import Any
@@ -68,8 +68,12 @@ def read_option_cell(cell: object) -> tuple[list[str | None] | None, list[str]]:
     A list of texts, of mappings with text and label, a mapping of both lists, of label to text, or of text to
     a mark (0 or 1), or JSON or a Python literal of any of these.
     """
+    if isinstance(cell, list) and set(map(type, cell)) == {str}:
+        return cell, []
     if isinstance(cell, str):
         cell = _parse_list(cell)
+    if cell is None:
+        return None, []
     if isinstance(cell, Mapping):
         texts, labels = _pick(cell, _TEXT_KEYS), _pick(cell, _LABEL_KEYS)
         if isinstance(texts, list | tuple):
@@ -133,6 +137,8 @@ def _parse_list(text: str) -> object:
 
 def read_texts(value: object) -> Texts | None:
     """Return a list of texts: a list, a mapping's values, or JSON or a Python literal of either."""
+    if value is None:
+        return None
     if isinstance(value, str):
         value = _parse_list(value)
     if isinstance(value, dict):
@@ -161,8 +167,8 @@ def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None
 
     With `counting` only those that count: `A`, `B`, …, or `a`, `1` or `0`, …; others may be options.
     """
-    found = tuple(text.strip() for text in texts)
-    if not found or any(len(one) != 1 for one in found) or len(set(found)) != len(found):
+    found = tuple([text.strip() for text in texts])
+    if set(map(len, found)) != {1} or len(set(found)) != len(found):
         return None
     rows = (LABELS, string.ascii_lowercase, "123456789", string.digits)
     return found if not counting or any(found == tuple(row[: len(found)]) for row in rows) else None
@@ -223,17 +229,20 @@ def find_shown(prompt: str | None) -> Question:
     text = whole[-_SEARCHED:]
     found: list[re.Match[str]] = []
     run: list[re.Match[str]] = []
-    for match in _OPTION.finditer(text):
-        if match["label"] != LABELS[len(run)]:
-            run = []
-        if match["label"] == LABELS[len(run)]:
-            run.append(match)
-        found = run if len(run) >= _FEWEST else found
+    start = 0
+    while start >= 0:  # line by line: a search would try every character
+        if match := _OPTION.match(text, start):
+            if match["label"] != LABELS[len(run)]:
+                run = []
+            if match["label"] == LABELS[len(run)]:
+                run.append(match)
+            found = run if len(run) >= _FEWEST else found
+        start = text.find("\n", start) + 1 or -1
     if not found:
         return Question(prompt)
     last = text.find("\n", found[-1].end())
     ends = [*(one.start() for one in found[1:]), len(text) if last < 0 else last]
-    options = tuple(text[one.end() : end].strip() for one, end in zip(found, ends, strict=True))
+    options = tuple([text[one.end() : end].strip() for one, end in zip(found, ends, strict=True)])
     before = whole[: len(whole) - len(text) + found[0].start()]
     return Question(before.strip(), LABELS[: len(found)], options)
 
@@ -307,12 +316,14 @@ _LABELLED = r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*"
 FIRST_ROWS = 50
 
 
+@lru_cache(1_024)
 def fold_name(name: str) -> str:
     """Return a name without differences of case and of marks between words."""
     return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
 FOLDED = {role: tuple(map(fold_name, names)) for role, names in NAMES.items()}
+_FOLDED_OPTIONS = frozenset(FOLDED["options"])
 
 
 @dataclass(frozen=True)
@@ -378,7 +389,7 @@ class QuestionColumns:
         """Whether the table says which option is the right one by where it stands."""
         return self.columns.get("truth") in self.spread or self.form == "flag"
 
-    @property
+    @cached_property
     def taken(self) -> frozenset[str]:
         """The columns that are read, those that hold a field that is read included."""
         steps = (name.split(".") for name in (*self.columns.values(), *self.spread))
@@ -397,14 +408,14 @@ class QuestionColumns:
         """Return what a row asks; what is in no column that is `taken` goes to `original`."""
         stated = read_texts(self.cell(row, "choices"))
         found, names = read_option_cell(self.cell(row, "options"))
-        options = tuple(one or "" for one in found) if found else None
+        options = tuple([one or "" for one in found]) if found else None
         if options is None:  # columns of their own, up to the first that is empty
             texts = (write_cell(row.get(name)) or "" for name in self.spread)
             options = tuple(takewhile(str.strip, texts)) or None
         choices = take_labels(stated or names)
         if options is not None and (choices is None or len(choices) != len(options)):
             choices = label_options(len(options))
-            if take_labels(options) == choices:  # a list of letters says what may be answered
+            if tuple(map(str.strip, options)) == choices:  # a list of letters says what may be answered
                 options = None
         truth = find_label(self.cell(row, "answer"), choices, options)
         if truth is None and "index" in self.columns:
@@ -698,16 +709,18 @@ def read_asked(
     names: dict[str, None] = {}
     inside: dict[str, None] = {}
     for name, cell in cells.items():
-        is_listed = read_option_cell(cell)[0] is not None
-        if isinstance(cell, Mapping) and not is_listed:
+        is_text = isinstance(cell, str) and cell[:1].isalnum()  # the text of a list begins with a bracket
+        is_listed = not is_text and (isinstance(cell, list) or read_option_cell(cell)[0] is not None)
+        if not is_text and not is_listed and isinstance(cell, Mapping):
             inside |= {f"{name}.{inner}": None for inner, one in cell.items() if read_mark(one) is None}
-        elif is_listed or fold_name(name) not in FOLDED["options"]:
+        elif is_listed or fold_name(name) not in _FOLDED_OPTIONS:
             names[name] = None
     found = find_columns((*names, *inside), ("passage", *QUESTION_ROLES), chosen).read_question(cells)
-    shown = find_shown(prompt)
-    asked, own = _split_question(found.question)
-    if own is not None and tuple(own) == (found.options or shown.options):
-        found = replace(found, question=asked)
+    shown, question = find_shown(prompt), found.question
+    if question and "\n" in question:  # options stand on lines of their own
+        asked, own = _split_question(question)
+        if own is not None and tuple(own) == (found.options or shown.options):
+            question = asked
     choices, options = found.choices, found.options
     said: object = found.truth
     if options is not None and sorted(options) == sorted(shown.options or ()):
@@ -720,13 +733,9 @@ def read_asked(
     if isinstance(said, str) and said.startswith("["):
         several = read_texts(said)
         said = several[0] if several and len(several) == 1 else said
-    return replace(
-        found,
-        question=found.question or shown.question,
-        choices=choices,
-        options=options,
-        truth=find_truth(said, choices, options),
-    )
+    truth = find_truth(said, choices, options)
+    question = question or shown.question
+    return Question(question, choices, options, truth, found.category, found.original, found.passage)
 
 
 def find_numbered(names: Sequence[str]) -> Texts:

@@ -54,6 +54,8 @@ _MESSAGE_KEYS = frozenset(
 _STATUSES = tuple(status.value for status in CompletionStatus)
 #: How many ids are named in an error.
 _SHOWN_IDS = 5
+#: Made once: `json.dumps` with options makes an encoder for every value.
+_write_json = json.JSONEncoder(ensure_ascii=False).encode
 #: Stands for a field that a value does not have; null is a value.
 _ABSENT = object()
 
@@ -91,8 +93,9 @@ class CompletionColumn:
             hint = f"name a field: {listing(f'{self.name}.{one}' for one in fields)}"
             raise DataError("E209", message, where=Place(file=rows.file, field=self.name), hint=hint)
         errors = RowErrors(rows.file), RowErrors(rows.file)
-        for _, block in iterate_blocks(rows, self.columns):
-            self._read(block, block.ids, *errors)
+        judged = replace(self, beside=self.beside & {STATUS_COLUMN})  # nothing else can be wrong
+        for _, block in iterate_blocks(rows, judged.columns):
+            judged._read(block, block.ids, *errors)  # noqa: SLF001 - its own class
         for one in errors:
             one.raise_any()
 
@@ -220,7 +223,7 @@ def _write_logprobs(cell: object) -> str | None:
             cell = json.loads(cell)
         except ValueError:
             return None
-    return json.dumps(cell, ensure_ascii=False) if isinstance(cell, dict) else None
+    return _write_json(cell) if isinstance(cell, dict) else None
 
 
 def _apply_statuses(frame: pl.DataFrame, given: pl.Series) -> pl.DataFrame:

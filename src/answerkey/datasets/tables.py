@@ -72,7 +72,7 @@ from answerkey.datasets.rows import (
 from answerkey.datasets.storage import fetch_object, find_digest, is_stored, open_cache_folder, open_object
 from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all, suggest
 from answerkey.templates import RowError, RowFilter, Template
-from answerkey.types import Notice, Samples
+from answerkey.types import Notice, Samples, read_limit
 
 _DELIMITED = frozenset({"csv", "tsv"})
 _BINARY = frozenset({"parquet", "arrow"})
@@ -599,14 +599,7 @@ def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> B
     SpecError E119 when the environment says nonsense about the cache.
     """
     folder: Path | None = open_cache_folder("tables")
-    setting = os.environ.get(VARIABLE, "").strip().lower()
-    try:
-        limit = int(float({"": DEFAULT_BYTES / GIGABYTE, "off": 0}.get(setting, setting)) * GIGABYTE)
-    except (ValueError, OverflowError):
-        limit = -1
-    if limit < 0:
-        hint = f"write `{VARIABLE}=off`, or a number of gigabytes"
-        raise SpecError("E119", f"`{VARIABLE}` is {setting!r}", hint=hint)
+    limit = read_limit(VARIABLE, DEFAULT_BYTES)
     folder = folder if limit else None
     unusable: tuple[Notice, ...] = ()
     if folder is not None:

@@ -370,7 +370,7 @@ class Observer:
         if self._scorer is None:
             return Judged()
         ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
-        completions = [replace(one, prompt=None, logprobs=None) for _, one in said]
+        completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
         try:
             places = ids.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
             built = Completions.build(ids["sample_id"], completions, source="live")

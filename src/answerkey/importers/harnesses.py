@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -187,14 +186,14 @@ class _LmEvalRows(TaskRows):
 
 def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion], str | None]:
     """Return what was asked, the replies (one for each repeat), and what the filter extracted."""
-    requests, logprobs = _list_requests(row), _list_logprobs(row)
-    prompt = prompts.parse_chat(requests[0][0]) if requests else None
+    (asks, continuations), logprobs = _list_requests(row), _list_logprobs(row)
+    prompt = prompts.parse_chat(asks) if continuations else None
     target = row.get("target")
-    question = ask.read_asked(row.object("doc"), prompts.find_question(prompt), target=target)
-    question = replace(question, original=row.object("doc"))
-    choices, options = question.choices, question.options
-    continuations = [text for _, text in requests][: len(logprobs)]
+    doc = row.object("doc")
+    asked = ask.read_asked(doc, prompts.find_question(prompt), target=target)
+    choices, options, truth = asked.choices, asked.options, asked.truth
     if logprobs:
+        continuations = continuations[: len(logprobs)]
         if not 1 < len(logprobs) == len(continuations):
             message = "the line has log-probabilities and no choices: this task is no multiple choice"
             raise DamagedError(message)
@@ -206,8 +205,8 @@ def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion
             options = options if options is not None and len(options) == len(letters) else None
         if choices is None or len(choices) != len(continuations):
             choices = ask.label_options(len(continuations))
-        label = ask.find_label(target, choices, options, by_index=True)
-        question = replace(question, choices=choices, options=options, truth=label or question.truth)
+        truth = ask.find_label(target, choices, options, by_index=True) or truth
+    question = ask.Question(asked.question, choices, options, truth, asked.category, doc, asked.passage)
     if logprobs and choices:
         # A continuation is a choice after a space.
         measure = _LENGTHS.get(metric)
@@ -230,19 +229,20 @@ def _take_first(listed: object, empty: list[object]) -> list[object]:
     return first if isinstance(first, list) and first else empty if isinstance(first, list) else [first]
 
 
-def _list_requests(row: Json) -> list[tuple[str, str]]:
-    """Return prompt and continuation of each request; what is no text is empty."""
+def _list_requests(row: Json) -> tuple[str, list[str]]:
+    """Return the prompt of the first request and the continuation of each; what is no text is empty."""
 
     def read(value: object) -> str:
         value = value[0] if isinstance(value, list) and value else value
         return value if isinstance(value, str) else ""
 
     if arguments := row.object("arguments"):
-        pairs = [(Json(one).get("arg_0"), Json(one).get("arg_1")) for one in arguments.values()]
+        objects = [one if isinstance(one, dict) else {} for one in arguments.values()]
+        pairs = [(one.get("arg_0"), one.get("arg_1")) for one in objects]
     else:
         lists = [one.value for one in row.list("arguments")]
         pairs = [(*one, None)[:2] for one in lists if isinstance(one, list) and one]
-    return [(read(first), read(second)) for first, second in pairs]
+    return read(pairs[0][0]) if pairs else "", [read(second) for _, second in pairs]
 
 
 def _list_logprobs(row: Json) -> list[float]:
@@ -251,8 +251,8 @@ def _list_logprobs(row: Json) -> list[float]:
     Each is logged with whether it was the greedy choice.
     """
     found: list[float] = []
-    for one in row.list("filtered_resps"):
-        pair = one.value
+    listed = row.get("filtered_resps")
+    for pair in listed if isinstance(listed, list) else ():
         if not isinstance(pair, list) or len(pair) != 2 or str(pair[1]) not in {"True", "False"}:  # noqa: PLR2004 - a pair
             return []
         number = Json(pair[0]).number()

@@ -16,6 +16,7 @@ import re
 import sqlite3
 import struct
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -108,6 +109,10 @@ _SKIPPED_DEPTH = 4
 _DECODER = json.JSONDecoder(parse_constant=lambda _: None)
 
 
+#: Made once: `str | int | float` makes a type for every value that is looked at.
+_NUMBERS = (str, int, float)
+
+
 class Json:
     """A value of a log; paths of keys lead to what is inside, and to None or nothing where it is not there.
 
@@ -154,7 +159,7 @@ class Json:
         """Return the finite number that a path leads to, also written as text; true and false are 1 and 0."""
         found = self.get(*path)
         try:
-            number = float(found) if isinstance(found, str | int | float) else math.nan
+            number = float(found) if isinstance(found, _NUMBERS) else math.nan
         except (ValueError, OverflowError):
             return None
         return number if math.isfinite(number) else None
@@ -477,7 +482,7 @@ class LogFile:
 
 def _parse_object(raw: bytes) -> Row:
     try:
-        found = parse_json(raw.decode("utf-8-sig"))
+        found = parse_json(raw.decode("utf-8-sig" if raw.startswith(BOM_UTF8) else "utf-8"))
     except UnicodeDecodeError as error:
         raise DamagedError(f"byte 0x{raw[error.start]:02x} is not valid UTF-8") from None
     if not isinstance(found, dict):

@@ -56,6 +56,7 @@ from answerkey.importers.tables import (
     PlainReader,
 )
 from answerkey.models.cache import default_cache_file
+from answerkey.models.calls import make_encoder
 from answerkey.models.responses import mend_text
 from answerkey.runs import Run, is_run, load_run
 from answerkey.spec import write_schema
@@ -505,8 +506,7 @@ _TRUTHS = 64
 _MOST_CHARACTERS = MAX_CELL // 4
 #: Fewer choices than these are not taken for granted where a log does not list any.
 _FEWEST_GUESSED = 4
-#: Made once: `json.dumps` with options makes an encoder for every value.
-_write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
+_write_json = make_encoder(is_compact=False)
 
 
 class RecordStore:

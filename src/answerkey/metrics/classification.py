@@ -493,8 +493,9 @@ class Calibration(CountingMetric):
         """Return for each number of bins the samples of a bin that are right alike: count, confidence."""
         cells: dict[str, Counter[str]] = {str(size): Counter() for size in self.bins}
         sums: dict[str, Counter[str]] = {str(size): Counter() for size in self.bins}
+        fields, texts = self.fields(), dict[float, str]()
         for values, rows in counts.counts:
-            taken = counts.take_numbers(self.fields(), values, rows)
+            taken = counts.take_numbers(fields, values, rows)
             if taken is None:
                 continue
             confidence, right = taken
@@ -502,10 +503,13 @@ class Calibration(CountingMetric):
                 counts.n -= rows
                 counts.leave_out(_OUTSIDE, rows)
                 continue
+            if (text := texts.get(right)) is None:
+                text = texts[right] = str(Fraction(right))
+            units = rows * to_units(float(confidence))
             for size in self.bins:
-                key = f"{find_bin(confidence, size)} {Fraction(right)}"
+                key = f"{find_bin(confidence, size)} {text}"
                 cells[str(size)][key] += rows
-                sums[str(size)][key] += rows * to_units(float(confidence))
+                sums[str(size)][key] += units
         return counts.build(
             cells={size: dict(one) for size, one in cells.items()},
             sums={size: dict(one) for size, one in sums.items()},

@@ -2,27 +2,33 @@
 
 A key stands for the model (without secrets), its parameters, the messages and the trial. Nothing depends on
 the cache: one that cannot be read or written is a notice, and every call is asked.
+
+Entries are numbered as they come, and one of the older half that is used gets a new number. So those with the
+lowest numbers were not used for longest; they lie together, and are deleted when the cache is too large.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import shutil
 import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import islice
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import get_args
 
-from answerkey.errors import SpecError, listing, suggest
+from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.models.calls import make_encoder
 from answerkey.models.config import CachePolicy
-from answerkey.types import Completion, CompletionStatus, Notice
+from answerkey.types import Completion, CompletionStatus, Notice, read_limit
 
 #: Seconds to wait for another process that is writing.
 PATIENCE = 30.0
@@ -36,6 +42,8 @@ _FINITE = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 ROWS_AT_ONCE = 64
 _MARKS = re.compile(r"(\(\?(?:, \?)*\))")
 _FIELDS = tuple(one.name for one in fields(Completion))
+_STATUSES = {one.value: one for one in CompletionStatus}
+_NOTHING_SAID = Completion(None)
 
 
 def connect_file(file: Path | str) -> sqlite3.Connection:
@@ -134,12 +142,11 @@ def decode_completion(
     """
     found = json.loads(text)
     known = {name: found[name] for name in _FIELDS if name in found}
-    known["status"] = CompletionStatus(known["status"])
-    known.setdefault("text", None)
+    known["status"] = _STATUSES[known["status"]]
     known["prompt"] = prompt
     if source is not None:
         known["source"] = source
-    return Completion(**known)
+    return _NOTHING_SAID.with_fields(**known)
 
 
 def _make_plain(value: object) -> object:
@@ -151,9 +158,26 @@ def _make_plain(value: object) -> object:
 _COMPACT = make_encoder(_make_plain)
 
 
-VERSION = 1
-_CREATE = "CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, completion TEXT NOT NULL) WITHOUT ROWID"
-_ADD = "INSERT INTO calls VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET completion = excluded.completion"
+VERSION = 2
+#: The environment may say how large the cache may be, in gigabytes, or `off`.
+VARIABLE, DEFAULT_BYTES = "ANSWERKEY_CALL_CACHE", 10 * 10**9
+#: A cache that is too large is left with this share of its limit. Below half of it, no order is kept.
+_LEFT, _HALF = 0.9, 0.5
+#: So many entries are deleted in one transaction: another process waits no longer than that takes.
+_DELETED_AT_ONCE = 5_000
+#: Of the files that SQLite makes, the database last.
+_SUFFIXES = ("-wal", "-shm", "")
+_CREATE = "CREATE TABLE IF NOT EXISTS replies (place INTEGER PRIMARY KEY, key TEXT UNIQUE, completion TEXT)"
+#: Deleted pages can be given back to the disk only if that is said before the first table is made.
+_SETUP = ("PRAGMA auto_vacuum = INCREMENTAL", "VACUUM", _CREATE)
+_ADD = "INSERT OR REPLACE INTO replies (key, completion) VALUES (?, ?)"
+#: Before version 2 the table was ordered by key: deleting old entries would have left all pages half full.
+_MOVE = (
+    _CREATE,
+    "INSERT OR IGNORE INTO replies (key, completion) SELECT key, completion FROM calls",
+    "DROP TABLE calls",
+    f"PRAGMA user_version = {VERSION}",
+)
 
 
 def default_cache_file() -> Path:
@@ -167,12 +191,13 @@ class CallCache:
     """The cache under a policy: `reuse` looks before asking, `update` only stores, `no-cache` does neither.
 
     Safe for threads, and for several processes at once. `notices` says what went wrong, once; from then on
-    the cache is as if it were empty.
+    the cache is as if it were empty. It has at most `limit` bytes, and with a limit of 0 it is not used.
     """
 
     policy: CachePolicy = "reuse"
     file: Path = field(default_factory=default_cache_file)
     notices: list[Notice] = field(default_factory=list)
+    limit: int = field(default_factory=partial(read_limit, VARIABLE, DEFAULT_BYTES))
     _connection: sqlite3.Connection | None = field(default=None, init=False, repr=False)
     _is_given_up: bool = field(default=False, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
@@ -182,6 +207,8 @@ class CallCache:
         if self.policy not in policies:
             hint = suggest(self.policy, policies) or f"policies: {listing(policies)}"
             raise SpecError("E119", f"unknown cache policy {self.policy!r}", hint=hint)
+        if not self.limit:
+            self.policy = "no-cache"
 
     def find(self, messages: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, Completion]:
         """Return what is stored, with source `cache`; nothing unless the policy is `reuse`.
@@ -189,7 +216,7 @@ class CallCache:
         `messages` are what is asked, by the keys of the calls.
         """
         found: dict[str, Completion] = {}
-        for key, text in self._select("key, completion", list(messages)):
+        for key, text, _ in self._select("key, completion, place", list(messages)):
             with suppress(ValueError, TypeError, KeyError):  # an entry that cannot be read is asked anew
                 found[key] = decode_completion(text, messages[key], source="cache")
         return found
@@ -209,8 +236,29 @@ class CallCache:
                 return
             try:
                 write_rows(connection, _ADD, rows)
+                self._make_room(connection)
             except sqlite3.Error as error:
                 self._give_up(error)
+
+    def measure(self) -> tuple[int, int]:
+        """Return how many bytes the cache takes on disk, and how many entries it has; without any, none."""
+        parts = (self.file.with_name(f"{self.file.name}{suffix}") for suffix in _SUFFIXES)
+        size = sum(one.lstat().st_size for one in parts if one.is_file())
+        with self._lock:
+            if not size or (connection := self._open()) is None:
+                return size, 0
+            entries = _ask(connection, "SELECT COUNT(*) FROM replies")
+            return (size if entries else 0), entries
+
+    def clear(self) -> None:
+        """Delete all entries; other processes may go on using the cache. A damaged file is deleted itself."""
+        with self._lock:
+            if (connection := self._open() if self.file.is_file() else None) is not None:
+                for statement in ("DELETE FROM replies", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    connection.execute(statement).close()
+                return
+        for suffix in _SUFFIXES:
+            self.file.with_name(f"{self.file.name}{suffix}").unlink(missing_ok=True)
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
@@ -226,10 +274,31 @@ class CallCache:
             if (connection := self._open()) is None:
                 return []
             try:
-                return select_rows(connection, f"SELECT {columns} FROM calls WHERE key IN", keys)  # noqa: S608  # our own column names
+                found = select_rows(connection, f"SELECT {columns} FROM replies WHERE key IN", keys)  # noqa: S608  # our own column names
+                if found and len(found[0]) > 1 and _measure_used(connection) > _HALF * self.limit:
+                    middle = sum(_find_ends(connection)) // 2
+                    old = [(key, text) for key, text, place in found if int(place) <= middle]
+                    if old:
+                        write_rows(connection, _ADD, old)
             except sqlite3.Error as error:
                 self._give_up(error)
                 return []
+            return found
+
+    def _make_room(self, connection: sqlite3.Connection) -> None:
+        """Delete what was not used for longest when the cache is too large."""
+        if _measure_used(connection) > self.limit:
+            wanted = _LEFT * self.limit
+            while (used := _measure_used(connection)) > wanted:
+                low, high = _find_ends(connection)
+                if not high:
+                    break
+                share = math.ceil((high - low + 1) * (1 - wanted / used))
+                last = low + min(share, _DELETED_AT_ONCE) - 1
+                connection.execute("DELETE FROM replies WHERE place <= ?", (last,)).close()
+        pages = _ask(connection, "PRAGMA page_count") - self.limit // _ask(connection, "PRAGMA page_size")
+        if pages > 0:  # as after a larger limit
+            connection.executescript(f"PRAGMA incremental_vacuum({pages})").close()  # `execute` does one page
 
     def _open(self) -> sqlite3.Connection | None:
         if self._connection is None and not self._is_given_up:
@@ -249,6 +318,25 @@ class CallCache:
         self.notices.append(Notice(message, hint=hint))
 
 
+def _ask(connection: sqlite3.Connection, statement: str) -> int:
+    """Return the one number that a statement finds; 0 for none."""
+    with closing(connection.execute(statement)) as cursor:
+        return int(cursor.fetchone()[0] or 0)
+
+
+def _find_ends(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return the place of the entry that was not used for longest, and the last place; 0 for none."""
+    return _ask(connection, "SELECT MIN(place) FROM replies"), _ask(
+        connection, "SELECT MAX(place) FROM replies"
+    )
+
+
+def _measure_used(connection: sqlite3.Connection) -> int:
+    """Return how many bytes of the file are in use."""
+    pages = _ask(connection, "PRAGMA page_count") - _ask(connection, "PRAGMA freelist_count")
+    return pages * _ask(connection, "PRAGMA page_size")
+
+
 def _open_file(file: Path) -> sqlite3.Connection:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Made before SQLite makes it, so that what models said is the user's alone to read.
@@ -257,8 +345,100 @@ def _open_file(file: Path) -> sqlite3.Connection:
     try:
         # A cache that loses its last entries in a power failure has lost nothing that counts.
         connection.execute("PRAGMA synchronous = NORMAL")
-        prepare_tables(connection, VERSION, [_CREATE])
+        if _ask(connection, "PRAGMA user_version") == 1:
+            _move_entries(connection)
+        prepare_tables(connection, VERSION, _SETUP)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _move_entries(connection: sqlite3.Connection) -> None:
+    """Move the entries of a cache of version 1 to the table of this one."""
+    connection.execute("BEGIN IMMEDIATE").close()
+    try:
+        if _ask(connection, "PRAGMA user_version") == 1:  # no other process was faster
+            for statement in _MOVE:
+                connection.execute(statement).close()
+        connection.execute("COMMIT").close()
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK").close()
+        raise
+    for statement in _SETUP:
+        connection.execute(statement).close()
+
+
+# ── all caches of the user ──────────────────────────────────────────────────────────────────────────────────
+
+#: What the folders beside the call cache hold.
+_FOLDERS = {
+    "tables": "datasets as Parquet",
+    "downloads": "fetched files",
+    "hub": "files of dataset hubs",
+    "logs": "imported logs and their runs",
+}
+#: The journals of unfinished runs on object storage: calls that were paid for, no cache.
+_KEPT_FOLDERS = {"runs": "journals of unfinished runs; never cleared"}
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """What a cache takes: bytes on disk, entries, and how many bytes it may have, if that is limited."""
+
+    name: str
+    holds: str
+    path: Path
+    size: int
+    entries: int
+    limit: int | None = None
+    is_clearable: bool = True
+
+
+def list_caches(names: Collection[str] = (), *, table_limit: int | None = None) -> list[CacheUse]:
+    """Return the caches of the user, or those of some names; E119 for a name that there is not.
+
+    Links are not followed.
+    """
+    home = default_cache_file().parent
+    with closing(CallCache()) as calls:
+        is_link = calls.file.is_symlink()
+        uses = [
+            CacheUse("calls", "replies of models", calls.file, *calls.measure(), calls.limit, not is_link)
+        ]
+    for name, holds in (_FOLDERS | _KEPT_FOLDERS).items():
+        size = entries = 0
+        is_link = (home / name).is_symlink()
+        for place, folders, files in () if is_link else os.walk(home / name):
+            entries += len(folders) + len(files) if place == str(home / name) else 0
+            for file in files:
+                with suppress(OSError):  # another process may have deleted it
+                    size += os.lstat(os.path.join(place, file)).st_size  # noqa: PTH118 - there may be many
+        limit = table_limit if name == "tables" else None
+        uses.append(
+            CacheUse(name, holds, home / name, size, entries, limit, name in _FOLDERS and not is_link)
+        )
+    if unknown := set(names) - {one.name for one in uses}:
+        hint = f"caches: {listing(one.name for one in uses)}"
+        hint = suggest(min(unknown), ["clear", *(one.name for one in uses)]) or hint
+        raise SpecError("E119", f"there is no cache `{min(unknown)}`", hint=hint)
+    return [one for one in uses if not names or one.name in names]
+
+
+def clear_cache(use: CacheUse) -> None:
+    """Delete what a cache holds that may be cleared; RunError E502 when that is not possible.
+
+    A link in place of a cache stays, and so does what it leads to.
+    """
+    try:
+        if use.path.is_symlink() or not use.is_clearable:
+            return
+        if use.name == "calls":
+            with closing(CallCache(file=use.path)) as calls:
+                calls.clear()
+        elif use.path.is_dir():
+            shutil.rmtree(use.path)
+    except (OSError, sqlite3.Error) as error:
+        hint = "correct its rights, or wait until no other process uses it"
+        raise RunError("E502", f"cannot clear the cache `{use.path}`: {error}", hint=hint) from error

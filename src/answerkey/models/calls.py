@@ -29,18 +29,22 @@ RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without thi
 
 
 def make_encoder(
-    default: Callable[[object], object] = str, *, sort_keys: bool = False
+    default: Callable[[object], object] = str, *, sort_keys: bool = False, is_compact: bool = True
 ) -> Callable[[object], str]:
-    """Return what makes compact JSON in ASCII; `default` makes something of what JSON does not know.
+    """Return what makes compact JSON in ASCII, or that of `json.dumps(value, ensure_ascii=False)`.
 
-    The same text comes from `json.JSONEncoder.encode`, which puts its machine together anew for each.
+    `default` makes something of what JSON does not know. The same text comes from `json.JSONEncoder.encode`,
+    which puts its machine together anew for each.
     """
     make = getattr(encoder, "c_make_encoder", None)
+    marks = (",", ":") if is_compact else (", ", ": ")
     if make is None:
-        return json.JSONEncoder(separators=(",", ":"), default=default, sort_keys=sort_keys).encode
+        return json.JSONEncoder(
+            separators=marks, default=default, sort_keys=sort_keys, ensure_ascii=is_compact
+        ).encode
     skips_keys, takes_nan = False, True
-    quote = encoder.encode_basestring_ascii
-    machine = make(None, default, quote, None, ":", ",", sort_keys, skips_keys, takes_nan)
+    quote = encoder.encode_basestring_ascii if is_compact else encoder.encode_basestring
+    machine = make(None, default, quote, None, marks[1], marks[0], sort_keys, skips_keys, takes_nan)
     return lambda value: "".join(machine(value, 0))
 
 

@@ -15,7 +15,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, get_args
+from itertools import chain
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import polars as pl
 
@@ -64,38 +65,54 @@ def judge_probabilities(
     alternatives that were sent counts as one of no probability where it is not the truth; the probability of
     a truth outside them is not known, and neither is its `nll`.
     """
-    found = read_likelihoods(logprobs, choices, normalise)
+    found = _judge(logprobs, choices, truth, said, normalise=normalise)
     if isinstance(found, str):
         return Score(ScoreStatus.FAILED, found)
+    values = dict(zip(VALUE_NAMES, found, strict=False))
+    metadata = dict(zip(_FOUND_NAMES, found[len(values) :], strict=True))
+    metadata |= {"ground_truth_choice": truth, "choices": list(choices), "text_choice": said}
+    return Score(
+        ScoreStatus.SCORED, values=values, metadata={name: metadata[name] for name in METADATA_TYPES}
+    )
+
+
+#: Metadata that is not known before the log-probabilities are read.
+_FOUND_NAMES = ("predicted_choice", "probabilities", "answer_token", "choices_outside")
+#: What stands for both where nothing is scored.
+_BLANK: tuple[Any, ...] = (*(None for _ in VALUE_NAMES), None, (), None, None)
+
+
+def _judge(
+    logprobs: object, choices: Sequence[str], truth: str, said: str | None, *, normalise: Normalise
+) -> tuple[Any, ...] | NoLogprobs:
+    """Return `VALUE_NAMES`, then `_FOUND_NAMES`, of one completion, or why there are none."""
+    found = read_likelihoods(logprobs, choices, normalise)
+    if isinstance(found, str):
+        return found
     likely, mass, token = found
-    highest, place = max(one for one in likely if one is not None), list(choices).index(truth)
+    known = [one for one in likely if one is not None]
+    highest, place, outside = max(known), choices.index(truth), len(likely) - len(known)
     best = [at for at, one in enumerate(likely) if one == highest]
     weights = [None if one is None else math.exp(one - highest) for one in likely]
-    total = math.fsum(one for one in weights if one is not None)
+    total = math.fsum([one for one in weights if one is not None])
     shares = [None if one is None else one / total for one in weights]
     predicted = choices[best[0]] if len(best) == 1 else None
     share = shares[place]
     squares = [((one or 0.0) - (at == place)) ** 2 for at, one in enumerate(shares)]
-    values = {
-        "is_correct": 1.0 / len(best) if place in best else 0.0,
-        "confidence": shares[best[0]],
-        "truth_probability": share,
-        "nll": None if not share else -math.log(share),
-        "brier": math.fsum(squares),
-        "choice_mass": mass,
-        "text_mismatch": None if said is None else float(said != predicted),
-        "is_partial": float(None in shares),
-    }
-    metadata = {
-        "predicted_choice": predicted,
-        "ground_truth_choice": truth,
-        "choices": list(choices),
-        "probabilities": shares,
-        "text_choice": said,
-        "answer_token": token,
-        "choices_outside": sum(one is None for one in shares),
-    }
-    return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
+    return (
+        1.0 / len(best) if place in best else 0.0,
+        shares[best[0]],
+        share,
+        None if not share else -math.log(share),
+        math.fsum(squares),
+        mass,
+        None if said is None else float(said != predicted),
+        float(outside > 0),
+        predicted,
+        shares,
+        token,
+        outside,
+    )
 
 
 @dataclass(frozen=True)
@@ -169,24 +186,44 @@ class ChoiceProbabilities(Scorer):
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts, the same as `judge_probabilities` gives row by row."""
         text = self._text.score(samples, completions)
-        columns = ("choices", "ground_truth_choice", "predicted_choice")
-        read = [[] if (found := text.column(name)) is None else found.to_list() for name in columns]
-        states = text.frame.select("status", "reason").iter_rows()
-        rows = zip(states, completions.frame["logprobs"].to_list(), *read, strict=True)
-        verdicts = [
-            Score(ScoreStatus(status), reason)
-            if status != ScoreStatus.SCORED.value or names is None or truth is None
-            else judge_probabilities(logprobs and json.loads(logprobs), names, truth, said, self.normalise)
-            for (status, reason), logprobs, names, truth, said in rows
+        read = [
+            cast("pl.Series", text.column(name))
+            for name in ("choices", "ground_truth_choice", "predicted_choice")
         ]
-        values = {name: [one.values.get(name) for one in verdicts] for name in VALUE_NAMES}
-        metadata = {name: [one.metadata.get(name) for one in verdicts] for name in METADATA_TYPES}
+        reasons, rows = text.frame["reason"].to_list(), list[tuple[Any, ...]]()
+        states = text.frame["status"].to_list()
+        cells = zip(completions.frame["logprobs"].to_list(), *(one.to_list() for one in read), strict=True)
+        for row, (logprobs, names, truth, said) in enumerate(cells):
+            found: tuple[Any, ...] | NoLogprobs = _BLANK
+            if states[row] == ScoreStatus.SCORED.value:
+                sent = logprobs and json.loads(logprobs)
+                found = _judge(sent, names, truth, said, normalise=self.normalise)
+            if isinstance(found, str):
+                states[row], reasons[row], found = ScoreStatus.FAILED.value, found, _BLANK
+            rows.append(found)
+        columns = dict(zip((*VALUE_NAMES, *_FOUND_NAMES), zip(*rows, strict=True), strict=False))
+        metadata = dict(zip(("choices", "ground_truth_choice", "text_choice"), read, strict=True))
+        metadata["probabilities"] = _build_lists(columns.pop("probabilities", ()))
+        for name in _FOUND_NAMES:
+            if name not in metadata:
+                metadata[name] = pl.Series(columns.get(name, ()), dtype=METADATA_TYPES[name])
         return build_scores(
-            pl.Series([one.status.value for one in verdicts], dtype=pl.String),
-            pl.Series([one.reason for one in verdicts], dtype=pl.String),
-            {name: pl.Series(found, dtype=pl.Float64) for name, found in values.items()},
-            metadata={name: pl.Series(metadata[name], dtype=dtype) for name, dtype in METADATA_TYPES.items()},
+            pl.Series(states, dtype=pl.String),
+            pl.Series(reasons, dtype=pl.String),
+            {name: pl.Series(columns.get(name, ()), dtype=pl.Float64) for name in VALUE_NAMES},
+            metadata={name: metadata[name].cast(dtype) for name, dtype in METADATA_TYPES.items()},
         )
+
+
+def _build_lists(lists: Sequence[Sequence[float | None]]) -> pl.Series:
+    """Return lists of numbers as a column; those of one size, with empty ones, are filled as one series."""
+    sizes = set(map(len, lists)) - {0}
+    if len(sizes) != 1:
+        return pl.Series(lists, dtype=pl.List(pl.Float64))
+    (size,) = sizes
+    blank = [None] * size  # for a completion that is not scored, and has null there in the end
+    flat = pl.Series(list(chain.from_iterable(one or blank for one in lists)), dtype=pl.Float64)
+    return flat.reshape((len(lists), size)).cast(pl.List(pl.Float64))
 
 
 # How likely each choice was: read from the alternatives of the first token of the answer. Tokens such as
@@ -256,7 +293,7 @@ def read_label(token: str) -> str:
 
 def _weigh(one: object, normalise: Normalise) -> float | None:
     """Return the log-probability of a continuation, by its length if that is asked for."""
-    if not isinstance(one, Mapping):
+    if not isinstance(one, dict | Mapping):  # most are, and that is told faster
         return None
     logprob = read_logprob(one.get("logprob"))
     if logprob is None or normalise == "none":

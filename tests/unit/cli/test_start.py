@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from answerkey._version import __version__
 from answerkey.cli import command_names
 from answerkey.cli.options import BUILTIN
 from answerkey.models.builtin import BUILTIN_MODELS
+from answerkey.models.cache import CallCache
 from answerkey.spec.ready_made import list_ready_made
+from answerkey.types import Completion
 from answerkey.viewer.server import Catalog
 
 from .conftest import Call, write_rows
@@ -334,3 +337,70 @@ def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> 
     assert "  completions  recorded in " in brought.out
     unasked = call("run", "of/Qwen1.5-7B-Chat", "--model", "builtin/random")
     assert "  completions  of Qwen1.5-7B-Chat, recorded in " in unasked.out
+
+
+@pytest.fixture
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the user's cache folder, with two entries of the call cache and an imported log."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with closing(CallCache()) as cache:
+        cache.add([("a", Completion("A" * 2_000_000)), ("b", Completion("B"))])
+    (tmp_path / "cache" / "answerkey" / "logs" / "abc").mkdir(parents=True)
+    return tmp_path / "cache" / "answerkey"
+
+
+def test_cache_shows_sizes_and_limits(call: Call, caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cache has a line; the last one is the sum, and the folder."""
+    monkeypatch.setenv("ANSWERKEY_CALL_CACHE", "0.5")
+    shown = call("cache")
+    lines = shown.out.splitlines()
+    assert shown.code == 0
+    assert lines[0].split() == ["cache", "entries", "size", "limit", "holds"]
+    assert lines[1].split() == ["calls", "2", "2.0", "MB", "500.0", "MB", "replies", "of", "models"]
+    assert lines[2].split() == ["tables", "0", "0", "B", "20.0", "GB", "datasets", "as", "Parquet"]
+    assert lines[-1] == f"2.0 MB in {caches}"
+
+
+def test_cache_as_json(call: Call, caches: Path) -> None:
+    """The same as one object; sizes are in bytes."""
+    told = json.loads(call("cache", "calls", "--json").out)
+    size = (caches / "calls.sqlite").stat().st_size
+    assert told == {
+        "folder": str(caches),
+        "caches": [
+            {
+                "name": "calls",
+                "path": str(caches / "calls.sqlite"),
+                "bytes": size,
+                "entries": 2,
+                "limit_bytes": 10 * 10**9,
+                "is_clearable": True,
+            }
+        ],
+        "bytes": size,
+        "deleted": False,
+    }
+
+
+@pytest.mark.parametrize("words", [("clear",), ("--clear",)])
+def test_cache_clear_tells_what_it_deletes(call: Call, caches: Path, words: tuple[str, ...]) -> None:
+    """With `--dry-run` it tells the same and deletes nothing; a second time there is nothing to delete."""
+    planned = call("cache", *words, "--dry-run")
+    assert [line.split()[0] for line in planned.out.splitlines()] == ["cache", "calls", "logs", "would"]
+    assert (caches / "logs").is_dir()
+    done = call("cache", *words)
+    assert done.out == planned.out.replace("would delete", "deleted")
+    assert sorted(path.name for path in caches.iterdir()) == ["calls.sqlite"]
+    again = call("cache", *words)
+    assert (again.code, again.out) == (0, f"deleted 0 B in {caches}\n")
+
+
+def test_cache_clear_takes_names(call: Call, caches: Path) -> None:
+    """The others stay; a name that there is not is a refusal."""
+    told = json.loads(call("cache", "clear", "logs", "--json").out)
+    assert ([one["name"] for one in told["caches"]], told["deleted"]) == (["logs"], True)
+    assert (caches / "calls.sqlite").exists()
+    refused = call("cache", "cleer")
+    assert refused.code == 2
+    assert "there is no cache `cleer`" in refused.err
+    assert "did you mean `clear`?" in refused.err

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from answerkey.errors import SpecError
-from answerkey.models.cache import CallCache, default_cache_file
+from answerkey.errors import RunError, SpecError
+from answerkey.models import cache as cache_module
+from answerkey.models.cache import VARIABLE, CallCache, clear_cache, default_cache_file, list_caches
 from answerkey.types import Completion, CompletionStatus
 
 #: What is asked, in every one of these calls.
@@ -133,7 +136,7 @@ def test_a_cache_of_another_version_is_one_notice(file: Path) -> None:
     connection.close()
     cache = CallCache(file=file)
     assert cache.find({"k": ASKED}) == {}
-    assert "it has version 7, this release reads 1" in cache.notices[0].message
+    assert "it has version 7, this release reads 2" in cache.notices[0].message
 
 
 def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
@@ -142,8 +145,8 @@ def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
     cache.add([("good", Completion("A")), ("bad", Completion("B")), ("worse", Completion("C"))])
     cache.close()
     connection = sqlite3.connect(file)
-    connection.execute("""UPDATE calls SET completion = '{"text"' WHERE key = 'bad'""")
-    connection.execute("""UPDATE calls SET completion = '{"text": "C"}' WHERE key = 'worse'""")
+    connection.execute("""UPDATE replies SET completion = '{"text"' WHERE key = 'bad'""")
+    connection.execute("""UPDATE replies SET completion = '{"text": "C"}' WHERE key = 'worse'""")
     connection.commit()
     connection.close()
     assert list(cache.find({"good": ASKED, "bad": ASKED, "worse": ASKED})) == ["good"]
@@ -192,3 +195,246 @@ def test_the_default_file_lies_in_the_cache_folder(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert default_cache_file() == tmp_path / "home" / ".cache" / "answerkey" / "calls.sqlite"
+
+
+def fill(cache: CallCache, first: int, last: int) -> None:
+    """Add entries of about 4 kB, one at a time."""
+    for number in range(first, last):
+        cache.add([(f"k{number}", Completion("x" * 4_000))])
+
+
+def known(cache: CallCache, last: int) -> list[int]:
+    """Return which of the entries below `last` are there."""
+    keys = cache.list_known([f"k{number}" for number in range(last)])
+    return sorted(int(key[1:]) for key in keys)
+
+
+def test_the_cache_stays_below_its_limit_and_keeps_what_was_used(file: Path) -> None:
+    """Those that were not used for longest go first; the file does not grow beyond the limit."""
+    cache = CallCache(file=file, limit=1_000_000)
+    fill(cache, 0, 150)
+    assert list(cache.find({"k3": ASKED})) == ["k3"]
+    fill(cache, 150, 300)
+    assert list(cache.find({"k299": ASKED})) == ["k299"]  # one of the newest, which stays where it is
+    kept = known(cache, 300)
+    assert kept[0] == 3
+    assert kept[1:] == list(range(kept[1], 300))
+    assert 100 < len(kept) < 250
+    cache.close()
+    assert file.stat().st_size <= 1_000_000
+
+
+def test_a_lower_limit_makes_the_file_smaller(file: Path) -> None:
+    """What is deleted is given back to the disk; the last entries are kept."""
+    cache = CallCache(file=file)
+    fill(cache, 0, 200)
+    cache.close()
+    smaller = CallCache(file=file, limit=200_000)
+    fill(smaller, 200, 201)
+    kept = known(smaller, 201)
+    smaller.close()
+    assert kept == list(range(201 - len(kept), 201))
+    assert 10 < len(kept) < 50
+    assert file.stat().st_size <= 200_000
+
+
+def test_an_entry_larger_than_the_limit_is_not_kept(file: Path) -> None:
+    """Nothing is left then, and nothing is raised."""
+    cache = CallCache(file=file, limit=1_000)
+    cache.add([("k", Completion("x" * 100_000))])
+    assert cache.find({"k": ASKED}) == {}
+    assert cache.notices == []
+
+
+def test_processes_that_delete_at_once_leave_an_intact_cache(file: Path) -> None:
+    """Two processes fill a cache beyond its limit; one is killed, the other goes on."""
+    script = (
+        "import sys; from pathlib import Path;"
+        "from answerkey.models.cache import CallCache; from answerkey.types import Completion;"
+        "cache = CallCache(file=Path(sys.argv[1]), limit=400_000);"
+        "print('ready', flush=True);"
+        "[cache.add([(f'{sys.argv[2]}-{n}', Completion('x' * 4000))]) for n in range(int(sys.argv[3]))];"
+        "sys.exit(len(cache.notices))"
+    )
+    command = [sys.executable, "-c", script, str(file)]
+    with subprocess.Popen([*command, "killed", "1000000"], stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        killed.stdout.readline()
+        assert subprocess.run([*command, "other", "200"], check=False, timeout=600).returncode == 0
+        killed.kill()
+    cache = CallCache(file=file, limit=400_000)
+    cache.add([("k", Completion("A"))])
+    assert cache.find({"k": ASKED})["k"].text == "A"
+    assert cache.notices == []
+    cache.close()
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert file.stat().st_size <= 400_000
+
+
+def write_old(file: Path, *, table: str = "calls") -> None:
+    """Write a cache of version 1."""
+    file.parent.mkdir()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        columns = "key TEXT PRIMARY KEY, completion TEXT NOT NULL"
+        connection.execute(f"CREATE TABLE {table} ({columns}) WITHOUT ROWID")
+        connection.execute(f"""INSERT INTO {table} VALUES ('k', '{{"text":"A","status":"OK"}}')""")  # noqa: S608 - our own names
+        connection.execute("PRAGMA user_version = 1")
+
+
+def test_entries_of_an_earlier_release_are_found(file: Path) -> None:
+    """A cache of version 1 is changed to this one when it is opened."""
+    write_old(file)
+    assert CallCache(file=file).find({"k": ASKED})["k"].text == "A"
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+
+
+def test_an_earlier_cache_without_its_table_is_one_notice(file: Path) -> None:
+    """It is left as it is."""
+    write_old(file, table="other")
+    cache = CallCache(file=file)
+    assert cache.find({"k": ASKED}) == {}
+    assert "no such table: calls" in cache.notices[0].message
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_another_process_may_have_changed_an_earlier_cache(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has done is not done again."""
+    CallCache(file=file).add([("k", Completion("A"))])
+    ask, told = cache_module._ask, [1]
+
+    def ask_late(connection: sqlite3.Connection, statement: str) -> int:
+        return told.pop() if told and statement == "PRAGMA user_version" else ask(connection, statement)
+
+    monkeypatch.setattr(cache_module, "_ask", ask_late)
+    assert CallCache(file=file).find({"k": ASKED})["k"].text == "A"
+
+
+def test_the_environment_sets_the_limit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In gigabytes; `off` is as the policy `no-cache`, and nonsense is E119."""
+    assert CallCache(file=file).limit == 10 * 10**9
+    monkeypatch.setenv(VARIABLE, "0.5")
+    assert CallCache(file=file).limit == 5 * 10**8
+    monkeypatch.setenv(VARIABLE, "off")
+    CallCache(file=file).add([("k", WHOLE)])
+    assert not file.exists()
+    monkeypatch.setenv(VARIABLE, "much")
+    with pytest.raises(SpecError, match="`ANSWERKEY_CALL_CACHE` is 'much'"):
+        CallCache(file=file)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the user's cache folder with an entry in each cache, and files outside that links lead to."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = tmp_path / "cache" / "answerkey"
+    with closing(CallCache()) as cache:
+        cache.add([("k", WHOLE)])
+    for name in ("tables", "downloads", "logs/abc", "runs/abc"):
+        (home / name).mkdir(parents=True)
+        (home / name / "file").write_text("12345")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("12345")
+    (home / "tables" / "link").symlink_to(outside)
+    (home / "hub").symlink_to(outside)
+    return home
+
+
+def test_caches_are_listed_without_following_links(home: Path) -> None:
+    """Sizes are those below the folder; a link in place of a cache, and journals, cannot be cleared."""
+    found = {one.name: (one.entries, one.size, one.is_clearable) for one in list_caches()}
+    assert found.pop("calls") == (1, (home / "calls.sqlite").stat().st_size, True)
+    assert found == {
+        "tables": (2, 5, True),
+        "downloads": (1, 5, True),
+        "hub": (0, 0, False),
+        "logs": (1, 5, True),
+        "runs": (1, 5, False),
+    }
+
+
+def test_clearing_deletes_nothing_outside(home: Path, tmp_path: Path) -> None:
+    """Links go, what they lead to stays; journals of runs and a link in place of a cache stay."""
+    for one in list_caches():
+        clear_cache(one)
+    assert (tmp_path / "outside" / "file").read_text() == "12345"
+    assert sorted(path.name for path in home.iterdir()) == ["calls.sqlite", "hub", "runs"]
+    assert (home / "runs" / "abc" / "file").exists()
+    assert CallCache().find({"k": ASKED}) == {}
+    assert list_caches(["calls"])[0].size == 0
+    for one in list_caches():  # there is nothing left to delete
+        clear_cache(one)
+
+
+def test_a_linked_call_cache_is_not_cleared(home: Path, tmp_path: Path) -> None:
+    """The file that it leads to is not in the cache folder."""
+    (home / "calls.sqlite").rename(tmp_path / "elsewhere.sqlite")
+    (home / "calls.sqlite").symlink_to(tmp_path / "elsewhere.sqlite")
+    (found,) = list_caches(["calls"])
+    clear_cache(found)
+    assert list(CallCache().find({"k": ASKED})) == ["k"]
+
+
+def test_a_process_goes_on_while_the_cache_is_cleared(home: Path) -> None:
+    """Its connection stays good."""
+    assert home.is_dir()
+    with closing(CallCache()) as cache:
+        assert list(cache.find({"k": ASKED})) == ["k"]
+        clear_cache(list_caches(["calls"])[0])
+        assert cache.find({"k": ASKED}) == {}
+        cache.add([("k", WHOLE)])
+        assert list(CallCache().find({"k": ASKED})) == ["k"]
+        assert cache.notices == []
+
+
+def test_a_damaged_call_cache_is_deleted(home: Path) -> None:
+    """The next call makes a new one."""
+    (home / "calls.sqlite").write_bytes(b"no database at all, but long enough" * 40)
+    (found,) = list_caches(["calls"])
+    assert (found.entries, found.size) == (0, 1400)
+    clear_cache(found)
+    assert not (home / "calls.sqlite").exists()
+
+
+def test_what_cannot_be_deleted_is_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E502 says which."""
+    assert home.is_dir()
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    with pytest.raises(RunError, match=r"cannot clear the cache `.*tables`: .*Permission denied") as caught:
+        clear_cache(list_caches(["tables"])[0])
+    assert caught.value.code == "E502"
+
+
+def test_an_unknown_cache_is_refused(home: Path) -> None:
+    """E119 names one that is near, or all."""
+    assert home.is_dir()
+    with pytest.raises(SpecError, match="there is no cache `cals`") as caught:
+        list_caches(["cals"])
+    assert caught.value.hint == "did you mean `calls`?"
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_cache_that_breaks_in_use_is_one_notice(file: Path, is_read: bool) -> None:  # noqa: FBT001 - a column of the table
+    """From then on it is as if it were empty."""
+    cache = CallCache(file=file)
+    cache.add([("k", WHOLE)])
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DROP TABLE replies")
+    if is_read:
+        assert cache.find({"k": ASKED}) == {}
+    else:
+        cache.add([("k", WHOLE)])
+    assert cache.find({"k": ASKED}) == {}
+    assert [one.message.partition(": ")[2] for one in cache.notices] == [
+        "no such table: replies; every call is sent"
+    ]

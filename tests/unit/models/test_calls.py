@@ -83,7 +83,9 @@ def test_what_json_does_not_know_is_made_into_something() -> None:
 
 def test_an_interpreter_without_the_machine_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only slower."""
+    assert make_encoder(is_compact=False)({"b": 1, "a": [None, "é"]}) == '{"b": 1, "a": [null, "é"]}'
     monkeypatch.setattr(encoder, "c_make_encoder", None)
+    assert make_encoder(is_compact=False)({"b": 1, "a": [None, "é"]}) == '{"b": 1, "a": [null, "é"]}'
     assert make_encoder(sort_keys=True)({"b": 1, "a": [None, "é"]}) == '{"a":[null,"\\u00e9"],"b":1}'
 
 

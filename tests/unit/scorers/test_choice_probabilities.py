@@ -188,6 +188,22 @@ def test_the_column_form_says_the_same_row_by_row() -> None:
     assert (rows[0].values, rows[0].metadata) == (alone.values, alone.metadata)
 
 
+def test_samples_may_have_different_numbers_of_choices() -> None:
+    """Each has a probability for each of its choices; one that is not scored has none."""
+    rankings = [[-1.0, -2.0], None, [-3.0, -1.0, -2.0]]
+    told = [one and {"ranking": [{"logprob": number} for number in one]} for one in rankings]
+    choices = [["A", "B"], ["A", "B"], ["A", "B", "C"]]
+    samples = Samples(pl.DataFrame({"choices": choices}), pl.Series(["1", "2", "3"]))
+    completions = [Completion("A", logprobs=one) for one in told]
+    scorer = ChoiceProbabilities("A", "{{ sample.choices }}")
+    rows = list(scorer.score(samples, Completions.build(samples.ids, completions, source="live")).rows())
+    alone = [judge_probabilities(one, names, "A", "A") for one, names in zip(told, choices, strict=True)]
+    assert [(one.status, one.reason) for one in rows] == [(one.status, one.reason) for one in alone]
+    assert (rows[0].values, rows[2].values) == (alone[0].values, alone[2].values)
+    assert [len(one.metadata.get("probabilities") or ()) for one in rows] == [2, 0, 3]
+    assert (rows[0].metadata, rows[2].metadata) == (alone[0].metadata, alone[2].metadata)
+
+
 def test_an_unknown_way_to_normalise_is_refused() -> None:
     """The hint names the one that was meant."""
     with pytest.raises(SpecError) as caught:

@@ -99,7 +99,7 @@ class Cluster:
         self._is_ours = False
         self.messages = MessageLog()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if address is None or _is_loopback(address):
+        if address is None:
             self._set(_LOOPBACK_SETTING)
         self.ray: Any = import_module("ray")
         self._constants: Any = import_module("ray._private.ray_constants")
@@ -180,6 +180,9 @@ class Cluster:
         if address == "auto":
             services: Any = import_module("ray._private.services")
             found = services.get_ray_address_from_environment(address, None)
+        if _is_loopback(found):
+            self._set(_LOOPBACK_SETTING)
+            self._constants.ENABLE_RAY_CLUSTER = False  # it was read when Ray was imported
         host, _, port = found.removeprefix("ray://").rpartition(":")
         if port.isdecimal():  # else Ray says what is wrong with it
             with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS) as probe:

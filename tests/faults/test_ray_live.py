@@ -1,7 +1,7 @@
 """Live models asked from two nodes of a Ray cluster, both on this machine.
 
-The last test ends one of the nodes. It and a fallback are tried in the long series; `tests/unit/models` has
-the laws of actors that are lost, without Ray.
+The last test ends one of the nodes. The short series has the laws of actors without Ray, in
+`tests/unit/models/test_actors.py`, and one on Ray, in `tests/unit/engines/test_ray_engine.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ pytest.importorskip("ray", reason="asking from a cluster needs `answerkey[ray]`"
 
 NODES = Path(__file__).parents[2] / "scripts" / "ray_nodes.py"
 KEY = "sk-canary-0123456789abcdef"
-long = pytest.mark.skipif(not os.environ.get("ANSWERKEY_LONG"), reason="in the long series")
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("ANSWERKEY_LONG"), reason="two nodes are started in the long series"
+)
 SAMPLES = 200
 MANY = 20_000
 #: Requests a minute, of both branches together, and how many may then come within ten seconds: who begins,
@@ -207,7 +209,6 @@ class Revoker:
         return "A"
 
 
-@long
 def test_a_fallback_reads_the_same_on_a_cluster(project: Path, cluster: dict[str, Any]) -> None:
     """Scores and numbers are those of a run on one machine; each completion is asked about once."""
     read = answer_by_hash(["A", "B", "NONE"])
@@ -231,7 +232,6 @@ def test_a_fallback_reads_the_same_on_a_cluster(project: Path, cluster: dict[str
     assert b'"fallback"' in (project / "far" / "tasks" / "quiz" / "metrics.json").read_bytes()
 
 
-@long
 def test_a_run_goes_on_whoever_is_killed(project: Path, cluster: dict[str, Any]) -> None:
     """The main process, then a process that asks, then a node: nothing is paid twice but what was under way.
 

@@ -103,8 +103,8 @@ class Cluster:
             self._set(_LOOPBACK_SETTING)
         self.ray: Any = import_module("ray")
         self._constants: Any = import_module("ray._private.ray_constants")
-        self._printer: Any = import_module("ray._private.worker")
-        self._print = self._printer.print_worker_logs
+        self._printer = vars(import_module("ray._private.worker"))
+        self._print = self._printer["print_worker_logs"]
         if self.ray.is_initialized():
             known = self.ray.get_runtime_context().gcs_address
             if address not in (None, "auto", known):
@@ -113,7 +113,7 @@ class Cluster:
                 raise EngineError("E601", message, hint=how)
             return
         # Ray prints what became of workers and nodes to stdout, whatever `log_to_driver` says.
-        self._printer.print_worker_logs = self.messages.write
+        self._printer["print_worker_logs"] = self.messages.write
         handler = signal.getsignal(signal.SIGTERM)
         try:
             self._start() if address is None else self._join(address)
@@ -132,7 +132,7 @@ class Cluster:
             self._is_ours = False
             with suppress(self.ray.exceptions.RayError, OSError, RuntimeError):
                 self.ray.shutdown()
-        self._printer.print_worker_logs = self._print
+        self._printer["print_worker_logs"] = self._print
         if self._folder is not None:
             self._folder.cleanup()
         for name, value in self._before.items():

@@ -77,7 +77,12 @@ def test_shards_come_in_order_without_rows_that_end_workers(
     """
     messages, printer, told = engine._connect().messages, import_module("ray._private.worker"), Event()
     assert printer.print_worker_logs == messages.write
-    monkeypatch.setattr(printer, "print_worker_logs", lambda *given: (messages.write(*given), told.set()))
+
+    def write(message: dict[str, Any], *given: object) -> None:
+        messages.write(message, *given)
+        told.set()
+
+    monkeypatch.setattr(printer, "print_worker_logs", write)
     shards = [Numbers(0, 5, once=str(tmp_path / "once")), Numbers(5, 9), Numbers(9, 11)]
     found = list(engine.map(partial(sum_numbers, frozenset({6})), shards, spread="apart"))
     assert found == [(10, ()), (5 + 7 + 8, (6,)), (19, ())]

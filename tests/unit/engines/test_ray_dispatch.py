@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from answerkey._version import __version__
 from answerkey.engines import ray_engine
 from answerkey.engines.ray_engine import (
     FEWEST_CORES,
@@ -192,6 +193,15 @@ def test_nodes_that_join_a_run_are_used() -> None:
     assert ray.busy[:8] == [2, 2, 10, 10, 10, 20, 40, 40]
 
 
+def test_cores_are_counted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each shard: it is a question to the cluster."""
+    monkeypatch.setattr(ray_engine, "COUNT_SECONDS", 1_000.0)
+    ray = FakeRay(FEWEST_CORES)
+    ray.change = {1: 40}.get
+    run(ray, range(100))
+    assert ray.busy[:3] == [FEWEST_CORES, 2 * FEWEST_CORES, 2 * FEWEST_CORES]
+
+
 def test_an_autoscaler_sees_tasks_that_wait() -> None:
     """Also when there is no node at all yet; never more than there are cores, or a few."""
     ray = FakeRay(0)
@@ -331,7 +341,21 @@ def test_messages_of_ray_are_kept_in_one_file(tmp_path: Path, monkeypatch: pytes
     assert Path(log.path).stat().st_mode & 0o077 == 0
 
 
-def test_a_node_with_another_version_searches_nothing() -> None:
+@pytest.mark.parametrize("work", [apply_function, search_shard])
+def test_a_node_with_another_version_does_nothing(work: Callable[..., bytes]) -> None:
     """The answer says so."""
     with pytest.raises(EngineError, match=r"E601.*a node has answerkey"):
-        ray_engine.open_far_answer(search_shard("0.0.1", b"", b""))
+        ray_engine.open_far_answer(work("0.0.1", b"", b""))
+
+
+def test_a_node_without_a_package_says_so() -> None:
+    """It is E601, which names the package."""
+    function = pickle.dumps(operator.add).replace(b"_operator", b"_operatox")
+    with pytest.raises(EngineError, match=r"E601.*cannot load the work: No module named '_operatox'"):
+        ray_engine.open_far_answer(apply_function(__version__, function, pickle.dumps(1)))
+
+
+def test_the_answer_to_a_search_is_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were found in a process of its own."""
+    monkeypatch.setattr(ray_engine, "find_deadly_rows", lambda function, shard: [function, shard])
+    assert ray_engine.open_far_answer(search_shard(__version__, b"f", pickle.dumps(7))) == [b"f", 7]

@@ -2,9 +2,9 @@
 
 `overhead`: CPU seconds per million rows of recorded completions, all processes counted: the local engine, one
 node that the command starts, and two nodes that are there. `asking`: calls per second of a solver that mostly
-waits, on 1, 2, 4 and 8 workers. With `--kill`: a worker and then a node killed with -9 in the middle, and a
-row that ends every process. Nodes are on this machine, on loopback alone, so nothing here says how
-computation scales.
+waits, on 1, 2, 4 and 8 workers. With `--kill`: a worker and then a node killed with -9 in the middle, a row
+that ends every process, and the busy cores of 4 nodes of which one is lost (`timeline`). Nodes
+are on this machine, on loopback alone, so nothing here says how computation scales.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from far_asking import WORKERS, measure_costs, measure_paces
-from kills import DEADLY_ROWS, try_deadly_row, try_kills
+from kills import DEADLY_ROWS, draw_timeline, try_deadly_row, try_kills
 from nodes import NO_NODES, Nodes, Spent, run_answerkey, start_nodes
 from scoring import Workbench
 from tables import Table
@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--kill", action="store_true", help="also the trials with kill -9")
-    parser.add_argument("--part", choices=["overhead", "asking", "kill"], help="only this one")
+    parser.add_argument("--part", choices=["overhead", "asking", "kill", "timeline"], help="only this one")
     parser.add_argument("--workers", type=int, nargs="*", default=WORKERS, help="numbers of workers that ask")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "answerkey-bench")
     given = parser.parse_args()
@@ -111,6 +111,9 @@ def main() -> int:
         measure_costs()
     if given.kill or given.part == "kill":
         is_good = try_all_kills(bench, given.rows)
+    if given.kill or given.part == "timeline":
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            draw_timeline(Path(folder))
     return 0 if is_good else 1
 
 

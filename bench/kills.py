@@ -1,4 +1,7 @@
-"""Workers and nodes killed in the middle of the work, and a row that ends every process: what comes of it."""
+"""Workers and nodes killed in the middle of the work, and a row that ends every process: what comes of it.
+
+And how many cores of a cluster work while a node is lost and another joins.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,25 @@ import json
 import os
 import shutil
 import signal
+import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
-from nodes import Nodes, count_parts, run_answerkey, start_nodes
+from measuring import HERE
+from nodes import PAUSE, Nodes, count_parts, run_answerkey, start_nodes
 from polling import read_title, read_trees
 from workloads import Case
 
+from answerkey.engines import open_engine
+
+#: Shards of the timeline: each waits a second, every twelfth five.
+SHARDS = 96
 #: Ray's title for a process that works on a shard.
 AT_WORK = "ray::apply_function"
 DEADLY_ROW = "000777"
@@ -115,7 +127,7 @@ def try_deadly_row(folder: Path, dataset: Path) -> bool:
     environment = {"PYTHONPATH": os.pathsep.join([str(plugin), os.environ.get("PYTHONPATH", "")])}
     words = ["score", str(folder / "deadly.yaml"), "--dataset", str(dataset), "--out", str(folder / "deadly")]
     with start_nodes(2, extra=environment) as nodes:
-        spent = run_answerkey([*words, "--trust-code"], nodes)
+        spent = run_answerkey([*words, "--trust-code", "--allow-failed", "1"], nodes)
     scores = pl.read_parquet(folder / "deadly" / "tasks" / "*" / "scores" / "*.parquet")
     status = pl.col(scores.columns[-1]).struct.field("status")
     failed = scores.filter(status == "FAILED")["sample_id"].to_list()
@@ -123,3 +135,56 @@ def try_deadly_row(folder: Path, dataset: Path) -> bool:
     shutil.rmtree(plugin)
     print(f"{scored} rows scored, FAILED: {failed}; {spent.wall:.0f} s")
     return (scored, failed) == (DEADLY_ROWS - 1, [DEADLY_ROW])
+
+
+def wait_and_note(folder: Path, shard: int) -> int:
+    """Wait as a shard would work, and note when it began and ended."""
+    mark = folder / f"{shard}-{time.time_ns()}"
+    mark.with_suffix(".begun").write_text(str(time.time()))
+    time.sleep(5.0 if shard % 12 == 5 else 1.0)  # noqa: PLR2004 - stragglers
+    mark.with_suffix(".ended").write_text(str(time.time()))
+    return shard
+
+
+def draw_timeline(folder: Path) -> None:
+    """Print how many of 8 cores of 4 nodes work each second; a node is lost, and later one joins."""
+    environment = {"PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    begun, marks = 0.0, list[tuple[float, str]]()
+    with start_nodes(4, cpus=2, extra=environment) as nodes:
+        os.environ |= nodes.environment
+
+        def change_nodes() -> None:
+            for share, what in ((4, "node lost"), (2, "node joined")):
+                while sum(1 for _ in folder.glob("*.ended")) < SHARDS // share:
+                    time.sleep(PAUSE)
+                if what == "node joined":
+                    nodes.add()
+                else:
+                    for process in read_trees(nodes.raylets[3:]):
+                        with suppress(OSError):
+                            os.kill(process, signal.SIGKILL)
+                marks.append((time.time() - begun, what))
+
+        engine = open_engine("ray", nodes.words[-1])
+        list(engine.map(time.sleep, [0.5] * 16, spread="apart"))  # workers are there
+        begun = time.time()
+        watch = threading.Thread(target=change_nodes)
+        watch.start()
+        found = list(engine.map(partial(wait_and_note, folder), range(SHARDS), spread="apart"))
+        wall = time.time() - begun
+        watch.join()
+        del engine
+    lost = begun + marks[0][0]
+    spans = []
+    for one in folder.glob("*.begun"):
+        end = one.with_suffix(".ended")
+        spans.append((float(one.read_text()), float(end.read_text()) if end.exists() else lost))
+    steps = [begun + second for second in range(int(wall) + 2)]
+    busy = [
+        sum(max(0.0, min(end, stop) - max(start, first)) for first, end in spans)
+        for start, stop in pairwise(steps)
+    ]
+    told = ", ".join(f"{what} after {at:.0f} s" for at, what in marks)
+    is_exact = found == list(range(SHARDS))
+    print(f"{len(spans)} tries for {SHARDS} shards in {wall:.0f} s, in order: {is_exact}; {told}")
+    print(f"busy cores, second by second: {' '.join(f'{one:.0f}' for one in busy)}")

@@ -23,12 +23,13 @@ PAUSE = 0.02
 
 @dataclass(frozen=True)
 class Nodes:
-    """Nodes that are up: how they are named on a command line, and their processes."""
+    """Nodes that are up: how they are named on a command line, their processes, and how to add one."""
 
     words: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     holder: int | None = None
     raylets: Sequence[int] = ()
+    add: Callable[[], None] = lambda: None
 
 
 #: No nodes: the command does without, or starts its own.
@@ -46,7 +47,13 @@ def start_nodes(count: int, cpus: int = 1, extra: Mapping[str, str] | None = Non
             told = json.loads(process.stdout.readline())
             words = ("--engine", "ray", "--ray-address", told["address"])
             secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": told["token"]}
-            yield Nodes(words, {**secret, **(extra or {})}, process.pid, tuple(told["raylets"]))
+
+            def add() -> None:
+                process.stdin.write(b"one more\n")
+                process.stdin.flush()
+                process.stdout.readline()
+
+            yield Nodes(words, {**secret, **(extra or {})}, process.pid, tuple(told["raylets"]), add)
         finally:
             process.stdin.close()
             process.wait(60)

@@ -3,7 +3,8 @@
     python scripts/ray_nodes.py [NODES] [CPUS_OF_EACH]
 
 The first line on stdout is a JSON object: `address`, `token` (it belongs into `RAY_AUTH_TOKEN`, with
-`RAY_AUTH_MODE=token`) and `raylets`, the process of each node.
+`RAY_AUTH_MODE=token`) and `raylets`, the process of each node. Each line on stdin starts one more node, whose
+process is the next line on stdout.
 """
 
 from __future__ import annotations
@@ -38,10 +39,15 @@ def hold_nodes(count: int, cpus: int, token: str) -> None:
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # its test tools have set it to 1
     cluster = utilities.Cluster()
     settings = {"include_dashboard": False, "node_ip_address": LOOPBACK, "object_store_memory": STORE_BYTES}
-    nodes = [cluster.add_node(num_cpus=cpus, **settings) for _ in range(count)]
-    raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
+
+    def add_node() -> int:
+        started = cluster.add_node(num_cpus=cpus, **settings)
+        return int(started.all_processes["raylet"][0].process.pid)
+
+    raylets = [add_node() for _ in range(count)]
     print(json.dumps({"address": cluster.address, "token": token, "raylets": raylets}), flush=True)
-    sys.stdin.read()
+    for _ in sys.stdin:
+        print(add_node(), flush=True)
     cluster.shutdown()
 
 

@@ -1,19 +1,25 @@
 """The examples for Slurm and Kubernetes stop on SIGTERM, continue their run, and repeat no call.
 
-Neither Slurm nor Kubernetes is here: a stand-in for `scontrol` notes what it is told, and the commands of a
-manifest are run in a folder of this machine.
+Neither Slurm nor Kubernetes is here: stand-ins for `srun` and `scontrol` do what a script asks for on this
+machine and note what they are told, and the commands of a manifest are run in a folder. The long series
+starts Ray, in `tests/unit/engines/test_ray_storage.py` for the RayJob; else there is a stand-in for `ray` as
+well, and answerkey works without it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -27,7 +33,48 @@ from answerkey.testing import Behaviour, TestServer
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-SCONTROL = '#!/bin/sh\necho "$@" >> scontrol.log\n'
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
+#: The node names are those of the job; all of them are this machine.
+SCONTROL = """#!/bin/sh
+if [ "$1" = show ]; then printf 'node1\\nnode2\\nnode3\\n'; exit; fi
+echo "$@" >> scontrol.log
+"""
+#: The command once for each task; what it ends is ended with it.
+SRUN = """#!/bin/bash
+echo "$@" >> srun.log
+tasks=1
+while [ "${1#--}" != "$1" ]; do
+  case $1 in --ntasks=*) tasks=${1#*=} ;; esac
+  shift
+done
+trap 'kill $(jobs -p) 2>/dev/null; exit 143' TERM
+for _ in $(seq "$tasks"); do "$@" & done
+wait
+"""
+HOSTNAME = "#!/bin/sh\necho 127.0.0.1 ::1\n"
+ANSWERKEY = f'#!/bin/sh\nexec "{sys.executable}" -m answerkey "$@"\n'
+#: The head listens, a worker waits; the token is there.
+RAY = f"""#!{sys.executable}
+import os, signal, socket, sys
+assert (sys.argv[1], os.environ["RAY_AUTH_MODE"], len(os.environ["RAY_AUTH_TOKEN"])) == ("start", "token", 64)
+given = dict(word.partition("=")[::2] for word in sys.argv[2:])
+if "--head" in given:
+    listener = socket.create_server((given["--node-ip-address"], int(given["--port"])))
+signal.pause()
+"""
+#: Says for which engine it was called, and works on this machine.
+HERE = f"""#!/bin/bash
+words=("$@"); last=$((${{#words[@]}} - 4))
+echo "${{words[0]}} ${{words[@]:$last}}" >> answerkey.log
+exec "{sys.executable}" -m answerkey "${{words[@]:0:$last}}"
+"""
+#: Ray itself, on loopback alone.
+REAL_RAY = f"""#!{sys.executable}
+from ray._private import services
+services.get_node_ip_address = services.resolve_ip_for_localhost = lambda *_: "127.0.0.1"
+from ray.scripts.scripts import main
+main()
+"""
 
 
 class Model(TestServer):
@@ -54,25 +101,100 @@ def folder(tmp_path: Path, call: Callable[..., Any], monkeypatch: pytest.MonkeyP
     """Return a folder with a project, and put the commands that the examples call on the path."""
     monkeypatch.chdir(tmp_path)
     assert call("init", "my-project").code == 0
-    for name, text in {
-        "answerkey": f'#!/bin/sh\nexec "{sys.executable}" -m answerkey "$@"\n',
-        "scontrol": SCONTROL,
-    }.items():
-        path = tmp_path / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        path.chmod(0o755)
+    put({"answerkey": ANSWERKEY, "scontrol": SCONTROL, "srun": SRUN, "hostname": HOSTNAME})
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     return tmp_path
 
 
-def interrupt(words: list[str], server: Model) -> int:
-    """Start a command, send SIGTERM when the model is called, and return its exit code."""
+def put(commands: dict[str, str]) -> None:
+    """Write commands to the folder `bin`."""
+    for name, text in commands.items():
+        path = Path("bin", name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+
+
+def interrupt(words: list[str], server: Model, number: int = signal.SIGTERM) -> int:
+    """Start a command, send a signal when the model is called, and return its exit code."""
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-        assert server.called.wait(60)
-        process.send_signal(signal.SIGTERM)
-        return process.wait(timeout=60)
+        assert server.called.wait(300)
+        process.send_signal(number)
+        return process.wait(timeout=300)
+
+
+def read_lines(path: str) -> list[str]:
+    """Return the lines of a file in this folder."""
+    return Path(path).read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture
+def ray_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Return the command of a job of three nodes, as Slurm starts it; what it leaves is ended, as there."""
+    sockets = Path("/tmp") / f"ak-j-{os.getpid()}"  # noqa: S108 - sockets need a short path
+    settings = {
+        "SLURM_JOB_ID": "8",
+        "SLURM_JOB_NODELIST": "node[1-3]",
+        "SLURM_JOB_NUM_NODES": "3",
+        "SLURM_CPUS_PER_TASK": "1",
+        "RAY_TMPDIR": str(sockets),
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    put({"ray": REAL_RAY} if IS_LONG else {"ray": RAY, "answerkey": HERE})
+    script = EXAMPLES / "slurm" / "ray.sbatch"
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as free:  # else that of another test, or its own of a minute ago
+        port = free.getsockname()[1]
+    text = script.read_text(encoding="utf-8")
+    chosen = "port=$((20000 + SLURM_JOB_ID % 10000))"
+    assert chosen in text
+    (folder / "ray.sbatch").write_text(text.replace(chosen, f"port={port}"), encoding="utf-8")
+    yield ["bash", str(folder / "ray.sbatch")]
+    mark = f"RAY_TMPDIR={sockets}\0".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in path.read_bytes() and int(path.parent.name) != os.getpid():
+                os.kill(int(path.parent.name), signal.SIGKILL)
+    shutil.rmtree(sockets, ignore_errors=True)
+
+
+def test_a_slurm_job_with_ray_is_queued_again_and_continues(
+    ray_job: list[str], folder: Path, server: Model
+) -> None:
+    """Ray runs on all nodes; SIGUSR1 stops the run too, and the next job continues it on a Ray of its own."""
+    script = [*ray_job, "run", "my-project", "--model", f"{server.url}#some-model"]
+    assert interrupt(script, server, signal.SIGUSR1) == 128 + signal.SIGTERM
+    assert read_lines("scontrol.log") == ["requeue 8"]
+    assert read_status(folder / "runs" / "slurm-8") == "incomplete"
+    server.change(delay=0.0)
+    subprocess.run(script, check=True, stdout=subprocess.DEVNULL)
+    assert read_lines("scontrol.log") == ["requeue 8"]
+    assert read_status(folder / "runs" / "slurm-8") == "complete"
+    assert set(server.asked.by_prompt.values()) == {1}
+    starts = [line.split(" ray start ")[0] for line in read_lines("srun.log") if " ray start " in line]
+    assert (
+        starts
+        == [
+            "--nodes=1 --ntasks=1 --nodelist=node1 --overlap",
+            "--nodes=2 --ntasks=2 --exclude=node1 --no-kill --kill-on-bad-exit=0",
+        ]
+        * 2
+    )
+    if not IS_LONG:
+        called = [line.split(" 127.0.0.1:")[0] for line in read_lines("answerkey.log")]
+        assert called == ["run --engine ray --ray-address", "resume --engine ray --ray-address"]
+
+
+def test_a_slurm_job_whose_ray_does_not_start_ends(ray_job: list[str]) -> None:
+    """It does not wait for it until its time is over."""
+    put({"ray": "#!/bin/sh\nexit 3\n"})
+    done = subprocess.run(
+        [*ray_job, "run", "my-project"], stderr=subprocess.DEVNULL, check=False, timeout=300
+    )
+    assert (done.returncode, Path("runs").exists()) == (1, False)
 
 
 def read_status(folder: Path) -> str:
@@ -121,17 +243,28 @@ def test_the_pod_of_the_job_continues_when_it_is_started_again(
     assert set(server.asked.by_prompt.values()) == {1}
 
 
-def test_the_command_of_the_ray_job_is_one_that_answerkey_reads() -> None:
-    """The entrypoint parses, and the Ray version is that of the extra."""
+def test_the_commands_of_the_ray_job_are_ones_that_answerkey_reads() -> None:
+    """All of them parse, on its cluster and its storage, and the Ray version is that of the extra."""
     spec = read_manifest("rayjob")["spec"]
-    program, name, *words = shlex.split(spec["entrypoint"])
-    above = click.Context(app, **app.context_settings)
-    command = app.get_command(above, name)
-    assert command is not None
-    context = command.make_context(name, words, parent=above, resilient_parsing=False)
-    assert (program, context.params["engine"]) == ("answerkey", "ray")
+    shell, option, script = shlex.split(spec["entrypoint"])
+    assert (shell, option) == ("sh", "-c")
+    assert not set(script) & set('"$\\\n')  # the submitter of KubeRay and Ray's shell each read it once more
+    names = []
+    for command in re.findall("answerkey ([^;>]+)", script):
+        name, *words = shlex.split(command)
+        above = click.Context(app, **app.context_settings)
+        found = app.get_command(above, name)
+        assert found is not None
+        context = found.make_context(name, words, parent=above, resilient_parsing=False)
+        assert context.params.get("engine", "ray") == "ray"
+        assert " s3://evals/runs/ray-1" in command
+        names.append(name)
+    assert names == ["show", "resume", "score"]
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert f"ray=={spec['rayClusterSpec']['rayVersion']}" in extras["ray"]
+    workers = spec["rayClusterSpec"]["workerGroupSpecs"][0]
+    assert spec["rayClusterSpec"]["enableInTreeAutoscaling"]
+    assert workers["minReplicas"] < workers["maxReplicas"]
 
 
 def read_manifest(name: str) -> Any:  # noqa: ANN401  # a manifest is plain YAML

@@ -281,13 +281,11 @@ class Shard:
         spans = [(before + 1, after) for before, after in pairwise(ends) if after > before + 1]
         return [self.cut(*span) for span in spans or [(0, 0)]]
 
-    def halve(self) -> tuple[Shard, Shard] | None:
-        """Return both halves, for trial only; None when there is a single row."""
-        size = len(self.samples)
-        if size < 2:  # noqa: PLR2004 - two halves
-            return None
-        trial = replace(self, is_trial=True)
-        return trial.cut(0, size // 2), trial.cut(size // 2, size)
+    def split(self, count: int) -> list[Shard]:
+        """Return at most so many parts of like size, for trial only; one part is a single row."""
+        size, trial = len(self.samples), replace(self, is_trial=True)
+        step = max(1, -(-size // count))
+        return [trial.cut(start, min(start + step, size)) for start in range(0, size, step)]
 
     def leave_out(self, reason: str) -> Shard:
         """Return the shard with all its rows left out of the work."""

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 from answerkey.errors import EngineError, InternalError
 
 if TYPE_CHECKING:
+    from concurrent.futures.process import ProcessPoolExecutor
+
     from answerkey.models.actors import ActorHost
 
 Shard = TypeVar("Shard")
@@ -36,6 +38,10 @@ Spread = Literal["alone", "apart", "threads", "processes"]
 Loaded = Callable[[Any], object] | str
 #: So many shards for each core are handed out before the first of them is waited for.
 AHEAD = 2
+#: A shard, and then each part of it that ends its process, is split in so many.
+TRIAL_PARTS = 64
+#: With more stretches of rows than this that end their process, it is not for the rows.
+MOST_STRETCHES = 32
 #: What is sent to all processes at once is the parent's to obey.
 _PARENTS_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -127,12 +133,9 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
     if payload is None:
         yield from map(function, chain(first, waiting))
         return
-    import multiprocessing
-    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
 
-    # Not forked: Polars waits forever for the threads that a fork does not copy.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(len(first), context, _start_worker, (payload,))
+    pool = _open_pool(payload, len(first))
     handed: deque[tuple[Shard, Future[bytes]]] = deque()
     processes = pool._processes  # noqa: SLF001 - there is no public name for them before Python 3.14
 
@@ -160,9 +163,66 @@ def map_processes(function: Callable[[Shard], Part], shards: Iterable[Shard], co
         hint = "was the machine out of memory? run again with fewer processes beside it"
         raise EngineError("E602", f"a worker process ended: {why}", hint=hint) from None
     finally:
-        for one in list(processes.values()):
-            one.kill()
-        pool.shutdown(wait=True, cancel_futures=True)
+        _close_pool(pool)
+
+
+def find_deadly_rows(function: bytes, shard: Any) -> list[Any]:  # noqa: ANN401 - it can be split
+    """Return the rows of a shard, each a shard of its own, that end the process which works on them.
+
+    The parts of the shard are tried one after another in one process, which is started again when it has
+    ended; then the parts of those that ended it, down to single rows, which are tried twice. EngineError E602
+    when so much of the shard ends it that the rows cannot be the cause.
+    """
+    from concurrent.futures.process import BrokenProcessPool
+
+    pool = _open_pool(function, 1)
+
+    def ends_process(part: object) -> bool:
+        nonlocal pool
+        try:
+            with _launching():
+                future = pool.submit(_work, pickle.dumps(part))
+            future.result()
+        except BrokenProcessPool:
+            _close_pool(pool)
+            pool = _open_pool(function, 1)
+            return True
+        return False
+
+    suspects, deadly = [shard], list[Any]()
+    try:
+        while suspects:
+            ended = list[Any]()
+            for part in (part for one in suspects for part in one.split(TRIAL_PARTS)):
+                if not ends_process(part):
+                    continue
+                if len(part.split(2)) > 1:
+                    ended.append(part)
+                elif ends_process(part):
+                    deadly.append(part)
+                if len(ended) + len(deadly) > MOST_STRETCHES:
+                    message = f"more than {MOST_STRETCHES} stretches of a shard's rows end their worker"
+                    raise EngineError("E602", message, hint="was a node out of memory? give nodes fewer CPUs")
+            suspects = ended
+        return deadly
+    finally:
+        _close_pool(pool)
+
+
+def _open_pool(function: bytes, count: int) -> ProcessPoolExecutor:
+    import multiprocessing
+    from concurrent.futures.process import ProcessPoolExecutor
+
+    # Not forked: Polars waits forever for the threads that a fork does not copy.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(count, context, _start_worker, (function,))
+
+
+def _close_pool(pool: ProcessPoolExecutor) -> None:
+    """End the processes in the middle of their work."""
+    for one in list((pool._processes or {}).values()):  # noqa: SLF001 - as above
+        one.kill()
+    pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager

@@ -1,13 +1,14 @@
 """Shards and actors on a Ray cluster: one that is there, or one of our own on this machine.
 
 A shard is one Ray task, which runs the function that this machine would run. Ray itself tries nothing twice.
-A task whose worker or node is gone is handed out again here, a few times; then its shard is searched for the
-row that ends every worker, and done without it. An actor holds one object of ours; who uses it learns that it
-is lost, and decides.
+A task whose worker or node is gone is handed out again here, a few times, while all others go on; a shard
+that ends its workers is searched for the rows that do, and done without them. An actor holds one object of
+ours; who uses it learns that it is lost, and decides.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import secrets
@@ -15,8 +16,8 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -37,6 +38,7 @@ from answerkey.engines.local import (
     answer_shard,
     count_cores,
     describe_error,
+    find_deadly_rows,
     load_function,
     open_answer,
     pickle_function,
@@ -47,6 +49,7 @@ from answerkey.models.actors import ActorLostError, Node
 
 Shard = TypeVar("Shard")
 Part = TypeVar("Part")
+LOG = logging.getLogger("answerkey")
 _JOIN_HINT = (
     "look at `ray status`, and at the Ray version of its nodes; name another cluster with `--ray-address`, "
     "or work here with `--engine local`"
@@ -66,17 +69,42 @@ _TOKEN = secrets.token_hex(32)
 _LONGEST_FOLDER = 40
 
 
+class MessageLog:
+    """A file for what Ray would print among the output of answerkey; it is made with the first message."""
+
+    def __init__(self) -> None:
+        self._path: str | None = None
+        self._making = threading.Lock()
+
+    @property
+    def path(self) -> str:
+        """The name of the file."""
+        with self._making:
+            if self._path is None:
+                handle, self._path = tempfile.mkstemp(prefix="answerkey-ray-", suffix=".log")
+                os.close(handle)
+            return self._path
+
+    def write(self, message: dict[str, Any], *_: object) -> None:
+        """Write a message as Ray gives it to its own function for printing."""
+        with Path(self.path).open("a", encoding="utf-8", errors="replace") as stream:
+            stream.writelines(f"{line}\n" for line in message["lines"])
+
+
 class Cluster:
     """A connection to Ray; closing it ends what was started for it, and nothing else."""
 
     def __init__(self, address: str | None) -> None:
         self._before: dict[str, str | None] = {}
         self._is_ours = False
+        self.messages = MessageLog()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if address is None or _is_loopback(address):
+        if address is None:
             self._set(_LOOPBACK_SETTING)
         self.ray: Any = import_module("ray")
         self._constants: Any = import_module("ray._private.ray_constants")
+        self._printer = vars(import_module("ray._private.worker"))
+        self._print = self._printer["print_worker_logs"]
         if self.ray.is_initialized():
             known = self.ray.get_runtime_context().gcs_address
             if address not in (None, "auto", known):
@@ -84,6 +112,8 @@ class Cluster:
                 how = "leave `ray_address` out, or call `ray.shutdown()` first"
                 raise EngineError("E601", message, hint=how)
             return
+        # Ray prints what became of workers and nodes to stdout, whatever `log_to_driver` says.
+        self._printer["print_worker_logs"] = self.messages.write
         handler = signal.getsignal(signal.SIGTERM)
         try:
             self._start() if address is None else self._join(address)
@@ -102,6 +132,7 @@ class Cluster:
             self._is_ours = False
             with suppress(self.ray.exceptions.RayError, OSError, RuntimeError):
                 self.ray.shutdown()
+        self._printer["print_worker_logs"] = self._print
         if self._folder is not None:
             self._folder.cleanup()
         for name, value in self._before.items():
@@ -149,6 +180,9 @@ class Cluster:
         if address == "auto":
             services: Any = import_module("ray._private.services")
             found = services.get_ray_address_from_environment(address, None)
+        if _is_loopback(found):
+            self._set(_LOOPBACK_SETTING)
+            self._constants.ENABLE_RAY_CLUSTER = False  # it was read when Ray was imported
         host, _, port = found.removeprefix("ray://").rpartition(":")
         if port.isdecimal():  # else Ray says what is wrong with it
             with socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS) as probe:
@@ -180,14 +214,16 @@ def _is_loopback(address: str) -> bool:
 _load_once = lru_cache(maxsize=2)(load_function)
 
 
-def load_work(version: str, function: bytes) -> Loaded:
-    """Return the function that was sent by this version of answerkey, or why it cannot be loaded.
-
-    EngineError E601 for another version.
-    """
+def check_version(version: str) -> None:
+    """Raise EngineError E601 if the work was sent by another version of answerkey."""
     if version != __version__:
         message = f"a node has answerkey {__version__}, and the work was sent by {version}"
         raise EngineError("E601", message, hint="install one version on every node")
+
+
+def load_work(version: str, function: bytes) -> Loaded:
+    """Return the function that was sent, or why it cannot be loaded; EngineError E601 for another version."""
+    check_version(version)
     # One task for each core: the column library, not loaded so far, needs no threads beside them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     return _load_once(function)
@@ -201,6 +237,15 @@ def apply_function(version: str, function: bytes, shard: bytes) -> bytes:
         return describe_error(error)
 
 
+def search_shard(version: str, function: bytes, shard: bytes) -> bytes:
+    """Return the rows of a shard that end the process which works on them, as the answer to the shard."""
+    try:
+        check_version(version)
+        return pickle.dumps(("value", find_deadly_rows(function, pickle.loads(shard))))  # noqa: S301 - our own
+    except EngineError as error:
+        return describe_error(error)
+
+
 def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
     """Return the value that the answer of a node holds, or raise its error."""
     try:
@@ -210,12 +255,18 @@ def open_far_answer(payload: bytes) -> Any:  # noqa: ANN401 - whatever the funct
         raise EngineError("E601", f"a node cannot load the work: {error}", hint=hint) from None
 
 
-#: A shard, or a lone row, that has ended so many workers is held to be the cause.
+#: A shard that has ended so many workers is given up.
 TRIES = 3
+#: One that can be split is searched before that, for the rows that do it.
+SEARCH_AFTER = 2
 #: A shard may lose so many nodes: whoever takes nodes away takes many.
 NODE_TRIES = 12
-#: With more stretches of rows than this that end their worker, it is not for the rows.
-MOST_STRETCHES = 32
+#: So many cores are counted on at least: an autoscaler starts nodes for tasks that wait for them.
+FEWEST_CORES = 8
+#: How often the cores of the cluster are counted, in seconds: nodes come and go.
+COUNT_SECONDS = 1.0
+#: Answers that wait for an earlier shard may have so many bytes before no more shards are handed out.
+MOST_HELD_BYTES = 128 * 2**20
 
 
 class RayEngine:
@@ -241,7 +292,8 @@ class RayEngine:
         payload = None if spread == "alone" else pickle_function(function)
         if payload is None:
             return (function(shard) for shard in shards)
-        return Dispatch(self._connect(), payload).map(shards)
+        cluster = self._connect()
+        return Dispatch(cluster.ray, payload, cluster.messages).map(shards)
 
     @property
     def actors(self) -> Self:
@@ -250,14 +302,14 @@ class RayEngine:
 
     def list_nodes(self) -> Sequence[Node]:
         """Return the nodes that are alive and take work: those with a CPU, or all where none has one."""
-        alive = [one for one in self._connect().nodes() if one["Alive"]]
+        alive = [one for one in self._connect().ray.nodes() if one["Alive"]]
         able = [one for one in alive if one["Resources"].get("CPU", 0) > 0]
         nodes = [Node(one["NodeID"], one["NodeManagerAddress"]) for one in able or alive]
         return sorted(nodes, key=lambda node: (node.address, node.name))
 
     def open(self, node: Node, build: Callable[[str], object]) -> RayActor:
         """Start an actor on a node, and let it call `build`."""
-        ray = self._connect()
+        ray = self._connect().ray
         strategies: Any = import_module("ray.util.scheduling_strategies")
         here = strategies.NodeAffinitySchedulingStrategy(node_id=node.name, soft=False)
         actor = ray.remote(**_SETTINGS, scheduling_strategy=here)(ActorObject).remote()
@@ -265,26 +317,27 @@ class RayEngine:
         opening = actor.open.remote(__version__, pickle.dumps(build), node.address)
         return RayActor(ray, actor, opening)
 
-    def _connect(self) -> Any:  # noqa: ANN401 - the library, connected to a cluster
+    def _connect(self) -> Cluster:
         with self._connecting:  # several runs may share the engine
             if self._cluster is None:
                 self._cluster = Cluster(self._address)
                 weakref.finalize(self, self._cluster.close)
-            return self._cluster.ray
+            return self._cluster
 
 
 @dataclass
 class Attempt:
-    """A shard that has been handed out, and what came of it before.
+    """A shard that has been handed out, the how manieth, and what came of it before.
 
-    In one that has the methods `halve` and `withhold`, the row is looked for that ends every worker.
+    One that has the methods `split` and `withhold` is searched once for rows that end every worker.
     """
 
+    index: int
     shard: Any
-    task: Any
     crashes: int = 0
     lost_nodes: int = 0
-    has_withheld: bool = False
+    is_searching: bool = False
+    is_searched: bool = False
 
 
 @dataclass(frozen=True)
@@ -298,38 +351,78 @@ class Crash:
 class Dispatch:
     """One function, given as a pickle, and the shards that are handed out to it."""
 
-    def __init__(self, ray: Any, function: bytes) -> None:  # noqa: ANN401 - the library
+    def __init__(self, ray: Any, function: bytes, messages: MessageLog) -> None:  # noqa: ANN401 - the library
         self._ray = ray
-        # A try that Ray makes by itself would be one that nobody counts.
-        settings = {"num_cpus": 1, "max_retries": 0, "scheduling_strategy": "SPREAD"}
+        # A try that Ray makes by itself would be one that nobody counts. Not `SPREAD`: that asks for a worker
+        # for each task, and while the loss of a node is not known to Ray, ever more tasks wait for that node.
+        settings = {"num_cpus": 1, "max_retries": 0}
         self._apply = self._ray.remote(**settings)(apply_function)
+        self._search = self._ray.remote(**settings)(search_shard)
         self._function = self._ray.put(function)
+        self._messages = messages
+        self._waiting: Iterator[Any] = iter(())
+        self._running: dict[Any, Attempt] = {}
+        #: Answers that wait for those of earlier shards, or why there is none.
+        self._held: dict[int, bytes | EngineError] = {}
+        self._held_bytes = 0
 
     def map(self, shards: Iterable[Any]) -> Iterator[Any]:
-        """Yield the function's value for each shard in order; few more are under way than there is room."""
-        waiting: deque[Attempt] = deque()
-        most = AHEAD * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        """Yield the function's value for each shard in order, whichever is done first.
+
+        More tasks are under way than the cluster has cores: none is idle, and nodes that come find work. An
+        error is raised when the turn of its shard comes.
+        """
+        self._waiting = iter(shards)
+        handed, turn, places, counted = 0, 0, 0, float("-inf")
         try:
-            for shard in shards:
-                waiting.append(Attempt(shard, self._submit(shard)))
-                if len(waiting) >= most:
-                    yield self._finish(waiting)
-            while waiting:
-                yield self._finish(waiting)
+            while True:
+                if time.monotonic() >= counted + COUNT_SECONDS:
+                    cores = int(self._ray.cluster_resources().get("CPU", 0))
+                    places, counted = AHEAD * max(cores, FEWEST_CORES), time.monotonic()
+                while len(self._running) < places and self._held_bytes < MOST_HELD_BYTES:
+                    shard = next(self._waiting, _NONE)
+                    if shard is _NONE:
+                        break
+                    self._submit(Attempt(handed, shard))
+                    handed += 1
+                if turn in self._held:
+                    found = self._held.pop(turn)
+                    turn += 1
+                    if isinstance(found, EngineError):
+                        raise found
+                    self._held_bytes -= len(found)
+                    yield open_far_answer(found)
+                elif self._running:
+                    self._collect()
+                else:
+                    return
         finally:
-            for one in waiting:
-                self._ray.cancel(one.task, force=True)
+            for task in self._running:
+                self._ray.cancel(task, force=True)
 
-    def _submit(self, shard: object) -> Any:  # noqa: ANN401 - Ray's own kind
-        return self._apply.remote(__version__, self._function, pickle.dumps(shard))
+    def _submit(self, attempt: Attempt) -> None:
+        work = self._search if attempt.is_searching else self._apply
+        self._running[work.remote(__version__, self._function, pickle.dumps(attempt.shard))] = attempt
 
-    def _finish(self, waiting: deque[Attempt]) -> Any:  # noqa: ANN401 - whatever the function returns
-        """Return the value of the first that waits, however often that has to be tried."""
-        first = waiting[0]
-        while isinstance(found := self._fetch(first.task), Crash):
-            self._try_again(first, found)
-        waiting.popleft()
-        return open_far_answer(found)
+    def _collect(self) -> None:
+        """Take in all that is done; wait for it until it is time to count cores again."""
+        tasks = list(self._running)
+        if not self._ray.wait(tasks, num_returns=1, timeout=COUNT_SECONDS)[0]:
+            return
+        for task in self._ray.wait(tasks, num_returns=len(tasks), timeout=0)[0]:
+            attempt = self._running.pop(task)
+            try:
+                found = self._fetch(task)
+                if isinstance(found, Crash):
+                    self._try_again(attempt, found)
+                elif attempt.is_searching:
+                    self._skip_rows(attempt, open_far_answer(found))
+                else:
+                    self._held[attempt.index] = found
+                    self._held_bytes += len(found)
+            except EngineError as error:
+                self._held[attempt.index] = error
+                self._waiting = iter(())
 
     def _fetch(self, task: Any) -> bytes | Crash:  # noqa: ANN401 - Ray's own kind
         kinds = self._ray.exceptions
@@ -350,51 +443,36 @@ class Dispatch:
         return answer
 
     def _try_again(self, attempt: Attempt, crash: Crash) -> None:
-        """Hand a shard out again, without the rows that end workers if there have been enough tries."""
+        """Hand a shard out again, or have it searched if it seems to be the cause."""
         attempt.lost_nodes += crash.is_node
         attempt.crashes += not crash.is_node
         if attempt.lost_nodes >= NODE_TRIES:
             raise EngineError("E602", f"a shard lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST)
         if attempt.crashes >= TRIES:
-            can_search = not attempt.has_withheld and hasattr(attempt.shard, "halve")
-            rows = self._find_deadly_rows(attempt.shard) if can_search else []
-            if not rows:
-                message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
-                raise EngineError("E602", message, hint=_MEMORY)
+            message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
+            hint = f"{_MEMORY}; Ray's messages are in {self._messages.path}"
+            raise EngineError("E602", message, hint=hint)
+        can_search = hasattr(attempt.shard, "withhold") and not attempt.is_searched
+        if can_search and attempt.crashes >= SEARCH_AFTER:
+            attempt.is_searching = attempt.is_searched = True
+            attempt.crashes = 0
+        self._submit(attempt)
+
+    def _skip_rows(self, attempt: Attempt, rows: list[Any]) -> None:
+        """Hand a shard out again without the rows that were found; without any, as it is, a last time."""
+        attempt.is_searching = False
+        attempt.crashes = 0 if rows else TRIES - 1
+        if rows:
             attempt.shard = attempt.shard.withhold(rows)
-            attempt.crashes, attempt.has_withheld = 0, True
-        attempt.task = self._submit(attempt.shard)
-
-    def _find_deadly_rows(self, shard: Any) -> list[Any]:  # noqa: ANN401 - it can be halved
-        """Return the single rows of a shard that end every worker, by halves that do."""
-        suspects, deadly = [shard], list[Any]()
-        while suspects:
-            halves: list[Any] = []
-            for one in suspects:
-                both = one.halve()
-                if both is not None:
-                    halves.extend(both)
-                elif all(self._ends_worker(one, self._submit(one)) for _ in range(TRIES - 1)):
-                    deadly.append(one)
-            tasks = [self._submit(one) for one in halves]
-            suspects = [one for one, task in zip(halves, tasks, strict=True) if self._ends_worker(one, task)]
-            if len(suspects) + len(deadly) > MOST_STRETCHES:
-                message = f"more than {MOST_STRETCHES} stretches of a shard's rows end their worker"
-                raise EngineError("E602", message, hint=_MEMORY)
-        return deadly
-
-    def _ends_worker(self, shard: object, task: Any) -> bool:  # noqa: ANN401 - Ray's own kind
-        """Return whether a worker ended; the loss of a node says nothing, and is tried again."""
-        for _ in range(NODE_TRIES):
-            found = self._fetch(task)
-            if not (isinstance(found, Crash) and found.is_node):
-                return isinstance(found, Crash)
-            task = self._submit(shard)
-        raise EngineError("E602", f"a shard lost {NODE_TRIES} nodes", hint=_LOST)
+            words = "rows that end their worker are FAILED (ENDED_WORKER): %d; Ray's messages are in %s"
+            LOG.warning(words, len(rows), self._messages.path)
+        self._submit(attempt)
 
 
+#: There is no further shard.
+_NONE = object()
 _LOST = "look at `ray status`; nodes that come and go too often get nothing done"
-_MEMORY = "was a node out of memory? look at Ray's logs of the worker, or give nodes fewer CPUs"
+_MEMORY = "was a node out of memory? give nodes fewer CPUs"
 
 
 #: How many calls to one actor are under way at a time.

@@ -124,18 +124,20 @@ def read_questions(shard: Shard) -> list[str]:
     return shard.samples.load().frame["question"].to_list()
 
 
-def test_halves_are_the_shard_in_two_for_trial() -> None:
-    """Each row, and each row that is wrong, is in one of the halves; what comes of them is not kept.
+def test_parts_are_the_shard_for_trial() -> None:
+    """Each row, and each row that is wrong, is in one of the parts; what comes of them is not kept.
 
-    The search for a row ends with it: a single one has no halves.
+    The search for a row ends with it: a single one is one part, however many are wanted.
     """
-    halves = make_shard().halve() or ()
-    assert [(read_questions(one), one.offset, one.failed) for one in halves] == [
-        (["5", "6"], 5, ()),
-        (["7", "8", "9"], 7, (2,)),
+    parts = make_shard().split(2)
+    assert [(read_questions(one), one.offset, one.failed) for one in parts] == [
+        (["5", "6", "7"], 5, ()),
+        (["8", "9"], 8, (1,)),
     ]
-    assert [(one.is_trial, one.index) for one in halves] == [(True, 1)] * 2
-    assert make_shard().cut(2, 3).halve() is None
+    assert [(one.is_trial, one.index) for one in parts] == [(True, 1)] * 2
+    assert [read_questions(one) for one in make_shard().split(64)] == [["5"], ["6"], ["7"], ["8"], ["9"]]
+    (row,) = make_shard().cut(2, 3).split(2)
+    assert (read_questions(row), row.is_trial) == (["7"], True)
 
 
 def test_rows_that_are_withheld_are_left_out() -> None:

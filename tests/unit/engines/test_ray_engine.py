@@ -12,26 +12,32 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from answerkey._version import __version__
 from answerkey.engines import Engine, open_engine
-from answerkey.engines.ray_engine import ActorObject
-from answerkey.errors import DataError, EngineError, Place, raise_all
+from answerkey.engines.ray_engine import ActorObject, RayEngine
 from answerkey.models.actors import ActorLostError
 
 ray = pytest.importorskip("ray")
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayEngine]:
     """Return an engine on a cluster of its own, which is left at the end."""
     opened = open_engine("ray")
+    assert isinstance(opened, RayEngine)
+    with pytest.MonkeyPatch.context() as patch:
+        messages = opened._connect().messages
+        patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("ray")))
+        assert Path(messages.path).is_file()
     yield opened
-    del opened
+    del opened, messages
     ray.shutdown()
     processes = [one for one in gc.get_objects() if isinstance(one, subprocess.Popen)]
     for one in processes:  # Ray ends its own and does not wait for them; other tests have theirs
@@ -45,25 +51,6 @@ def test_our_cluster_keeps_to_loopback(engine: Engine) -> None:
     found = _list_listeners(_list_processes())
     assert found
     assert {one for one in found if not one.startswith(LOOPBACK)} == set()
-
-
-def test_values_come_in_shard_order(engine: Engine) -> None:
-    """Work that stays alone, and a function that cannot be sent, is done here."""
-    found = engine.map(partial(operator.mul, 10), range(20), spread="threads")
-    assert list(found) == [10 * shard for shard in range(20)]
-    assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]
-    assert list(engine.map(lambda _: os.getpid(), [0, 1], spread="threads")) == [os.getpid()] * 2
-
-
-def test_an_error_of_ours_travels_whole(engine: Engine) -> None:
-    """Code, message and hint of an error are the same on both sides, and nothing follows it."""
-    error = DataError("E202", "bad", where=Place("rows.csv", 3), hint="mend it")
-    found = engine.map(raise_all, [[], [error], []], spread="threads")
-    assert next(found) is None
-    with pytest.raises(DataError) as caught:
-        next(found)
-    assert str(caught.value) == str(error)
-    assert list(found) == []
 
 
 def test_an_object_lives_on_a_node(engine: Engine) -> None:
@@ -80,60 +67,46 @@ def test_an_object_lives_on_a_node(engine: Engine) -> None:
         _ = [held.call("upper").result(120) for _ in range(1_000)]
 
 
-def test_a_worker_killed_by_chance_costs_a_try(engine: Engine, tmp_path: Path) -> None:
-    """A shard whose worker was killed once is done again."""
-    shards = [Errand(tmp_path / str(number), 2 if number == 3 else 0, number) for number in range(6)]
-    assert list(engine.map(Errand.run, shards, spread="apart")) == [0, 1, 2, 3, 4, 5]
-
-
-def test_a_shard_without_rows_to_look_at_is_given_up_after_three_tries(
-    engine: Engine, tmp_path: Path
+def test_shards_come_in_order_without_rows_that_end_workers(
+    engine: RayEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A shard that keeps ending its worker is E602, not tried without end."""
-    deadly = Errand(tmp_path / "one", 99, 0)
-    with pytest.raises(EngineError, match=r"E602.*a shard ended 3 workers"):
-        list(engine.map(Errand.run, [deadly], spread="apart"))
-    assert (tmp_path / "one").read_text() == "xxx"
+    """All other rows of their shard, and all other shards, are done; what Ray says of it is in a file.
 
+    A worker that is killed by chance costs a try. Work that stays alone, and a function that cannot be sent,
+    is done here.
+    """
+    messages, printer, told = engine._connect().messages, import_module("ray._private.worker"), Event()
+    assert printer.print_worker_logs == messages.write
 
-def test_the_row_that_ends_workers_is_found_and_withheld(engine: Engine) -> None:
-    """All other rows of its shard, and all other shards, are done."""
-    shards = [Numbers(0, 5), Numbers(5, 9), Numbers(9, 11)]
-    found = list(engine.map(partial(sum_numbers, frozenset({6, 8})), shards, spread="apart"))
-    assert found == [(10, ()), (5 + 7, (6, 8)), (19, ())]
+    def write(message: dict[str, Any], *given: object) -> None:
+        messages.write(message, *given)
+        told.set()
 
-
-@dataclass(frozen=True)
-class Errand:
-    """Ends its process the first `deaths` times."""
-
-    marks: Path
-    deaths: int
-    number: int
-
-    def run(self) -> int:
-        """Return the number, if it comes to that."""
-        with self.marks.open("a") as stream:
-            stream.write("x")
-        if len(self.marks.read_text()) <= self.deaths:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self.number
+    monkeypatch.setattr(printer, "print_worker_logs", write)
+    shards = [Numbers(0, 5, once=str(tmp_path / "once")), Numbers(5, 9), Numbers(9, 11)]
+    found = list(engine.map(partial(sum_numbers, frozenset({6})), shards, spread="apart"))
+    assert found == [(10, ()), (5 + 7 + 8, (6,)), (19, ())]
+    assert told.wait(120)
+    assert "A worker died or was killed" in Path(messages.path).read_text()
+    said = capfd.readouterr()
+    assert "(raylet)" not in said.out + said.err
+    assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]
+    assert list(engine.map(lambda _: os.getpid(), [0, 1], spread="threads")) == [os.getpid()] * 2
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Consecutive numbers, some of which may be withheld."""
+    """Consecutive numbers, some of which may be withheld; the process is ended once at a file `once`."""
 
     start: int
     stop: int
     skipped: tuple[int, ...] = ()
+    once: str | None = None
 
-    def halve(self) -> tuple[Numbers, Numbers] | None:
-        """Return both halves."""
-        middle = (self.start + self.stop) // 2
-        if self.stop - self.start == 1:
-            return None
-        return Numbers(self.start, middle), Numbers(middle, self.stop)
+    def split(self, count: int) -> list[Numbers]:
+        """Return single numbers."""
+        assert count >= self.stop - self.start
+        return [Numbers(one, one + 1) for one in range(self.start, self.stop)]
 
     def withhold(self, rows: Sequence[Numbers]) -> Numbers:
         """Return the same without some."""
@@ -143,7 +116,10 @@ class Numbers:
 def sum_numbers(deadly: frozenset[int], shard: Numbers) -> tuple[int, tuple[int, ...]]:
     """Return the sum; end the process at a deadly number."""
     numbers = set(range(shard.start, shard.stop)).difference(shard.skipped)
-    if numbers & deadly:
+    is_first = shard.once is not None and not Path(shard.once).exists()
+    if is_first:
+        Path(str(shard.once)).touch()
+    if is_first or numbers & deadly:
         os.kill(os.getpid(), signal.SIGKILL)
     return sum(numbers), shard.skipped
 

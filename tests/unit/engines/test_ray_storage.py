@@ -1,9 +1,14 @@
-"""A dataset and a run on shared storage, worked on by two nodes of a Ray cluster on this machine."""
+"""A dataset and a run on shared storage, worked on by two nodes of a Ray cluster on this machine.
+
+Also the RayJob of the examples, whose entrypoint is run, stopped, and run again as KubeRay would.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
 
 import answerkey as ak
 
@@ -23,6 +29,7 @@ pytestmark = pytest.mark.skipif(
     not os.environ.get("ANSWERKEY_LONG"), reason="two nodes are started in the long series"
 )
 NODES = Path(__file__).parents[3] / "scripts" / "ray_nodes.py"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 ROWS = 600_000
 TASK: dict[str, Any] = {
     "key": "quiz",
@@ -61,8 +68,8 @@ def cluster(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     subprocess.run(["rm", "-rf", str(folder)], check=False)  # noqa: S607 - what nodes leave, sockets included
 
 
-def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_path: Path) -> None:
-    """Every object but the two that name the address is the file of the same run on this machine."""
+def write_rows(folder: Path) -> None:
+    """Write a task file and its rows."""
     letters = pl.Series(["A", "B", "C", "D"])
     number = pl.int_range(ROWS, eager=True)
     frame = pl.DataFrame(
@@ -72,8 +79,19 @@ def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_pat
             "unread": number.cast(pl.String),
         }
     )
-    frame.write_parquet(tmp_path / "rows.parquet", row_group_size=50_000)
-    (tmp_path / "task.yaml").write_text(json.dumps(TASK))
+    frame.write_parquet(folder / "rows.parquet", row_group_size=50_000)
+    (folder / "task.yaml").write_text(json.dumps(TASK))
+
+
+def read_parts(folder: Path) -> dict[str, bytes]:
+    """Return the files of a run."""
+    files = {path for path in folder.rglob("*") if path.is_file()}
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_path: Path) -> None:
+    """Every object but the two that name the address is the file of the same run on this machine."""
+    write_rows(tmp_path)
     rows = bucket.put("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
     words = [
         "--dataset",
@@ -91,9 +109,38 @@ def test_nodes_read_ranges_and_write_parts(cluster: str, bucket: Bucket, tmp_pat
     here = ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here")
     assert ak.load_run(f"{bucket.url}/runs/far").metrics == here.metrics
     found = bucket.read_all("runs/far")
-    files = {path for path in (tmp_path / "here").rglob("*") if path.is_file()}
-    wanted = {path.relative_to(tmp_path / "here").as_posix(): path.read_bytes() for path in files}
+    wanted = read_parts(tmp_path / "here")
     assert found.keys() == wanted.keys()
     assert {name for name in found if found[name] != wanted[name]} == {"run.json", "tasks/quiz/task.json"}
     assert {key.split("/")[0] for key in bucket.list()} == {"rows.parquet", "runs"}
     assert len([name for name in found if "/scores/" in name]) == 5
+
+
+def test_the_ray_job_of_the_examples_continues_its_run(
+    bucket: Bucket, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entrypoint is stopped when a part is in the bucket; the second attempt finds the run there."""
+    write_rows(tmp_path)
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "answerkey").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m answerkey "$@"\n')
+    (tmp_path / "answerkey").chmod(0o755)
+    manifest = YAML(typ="safe").load((EXAMPLES / "kubernetes" / "rayjob.yaml").read_text())
+    entrypoint = (
+        manifest["spec"]["entrypoint"].replace("/project/", f"{tmp_path}/").replace("s3://evals", bucket.url)
+    )
+    # The submitter of KubeRay takes it apart, Ray puts it together again, and a shell runs it.
+    command = ["bash", "-c", subprocess.list2cmdline(shlex.split(entrypoint))]
+    bucket.put("rows.parquet", (tmp_path / "rows.parquet").read_bytes())
+    with subprocess.Popen(command) as process:
+        while not any("/scores/" in key for key in bucket.list("runs/ray-1/")):
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(600) == 128 + signal.SIGTERM
+    assert json.loads(bucket.get("runs/ray-1/run.json"))["status"] == "incomplete"
+    subprocess.run(command, check=True, timeout=1200)
+    here = ak.run(tmp_path / "task.yaml", dataset=str(tmp_path / "rows.parquet"), out=tmp_path / "here")
+    assert ak.load_run(f"{bucket.url}/runs/ray-1").metrics == here.metrics
+    found, wanted = bucket.read_all("runs/ray-1"), read_parts(tmp_path / "here")
+    assert {name for name in wanted if found[name] != wanted[name]} == {"run.json", "tasks/quiz/task.json"}

@@ -1,0 +1,361 @@
+"""How shards are handed out to a Ray cluster, without Ray: a stand-in of its few calls counts busy cores."""
+
+from __future__ import annotations
+
+import logging
+import operator
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey._version import __version__
+from answerkey.engines import ray_engine
+from answerkey.engines.ray_engine import (
+    FEWEST_CORES,
+    NODE_TRIES,
+    Dispatch,
+    MessageLog,
+    apply_function,
+    search_shard,
+)
+from answerkey.errors import DataError, EngineError, raise_all
+
+
+class RayError(Exception):
+    """What Ray raises."""
+
+
+class NodeDiedError(RayError):
+    """A node is lost."""
+
+
+class WorkerCrashedError(RayError):
+    """A process is."""
+
+
+class Exceptions:
+    """The names of `ray.exceptions` that are used."""
+
+    RayError = RayError
+    NodeDiedError = ObjectLostError = OwnerDiedError = ObjectFetchTimedOutError = NodeDiedError
+    WorkerCrashedError = OutOfMemoryError = WorkerCrashedError
+
+
+@dataclass(eq=False)
+class Task:
+    """A task that was handed in, and how many ticks it still needs."""
+
+    given: tuple[Any, ...]
+    shard: Any
+    is_search: bool
+    left: int = 1
+    answer: bytes | RayError | None = None
+
+
+class FakeRay:
+    """Cores that work in ticks, on the tasks that came first; a tick passes when nothing is done.
+
+    `fail` says what becomes of a task instead of its value, `ticks` how long it takes, and `change` sets
+    `cores` anew at the beginning of a tick. `busy` has how many cores worked in each tick, and how many tasks
+    waited for one.
+    """
+
+    exceptions = Exceptions
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self.tasks: list[Task] = []
+        self.cancelled: list[Task] = []
+        self.busy: list[int] = []
+        self.pending: list[int] = []
+        self.tries: Counter[Any] = Counter()
+        self.found: list[Any] = []
+        self.ticks: Callable[[Any], int] = lambda _: 1
+        self.fail: Callable[[Task], RayError | None] = lambda _: None
+        self.change: Callable[[int], int | None] = lambda _: None
+
+    def remote(self, **settings: object) -> Callable[[Any], FakeFunction]:
+        """Return what makes a function of this cluster."""
+        assert settings == {"num_cpus": 1, "max_retries": 0}
+        return partial(FakeFunction, self)
+
+    def put(self, value: bytes) -> bytes:
+        """Return the value."""
+        return value
+
+    def cluster_resources(self) -> dict[str, float]:
+        """Return the cores; none is not named."""
+        return {"CPU": float(self.cores)} if self.cores else {}
+
+    def wait(self, tasks: Sequence[Task], *, num_returns: int, timeout: float) -> tuple[list[Task], None]:
+        """Return tasks that are done."""
+        if timeout and all(one.answer is None for one in tasks):
+            self._tick()
+        return [one for one in tasks if one.answer is not None][:num_returns], None
+
+    def get(self, task: Task) -> bytes:
+        """Return the answer, or raise what came in its place."""
+        assert task.answer is not None
+        if isinstance(task.answer, RayError):
+            raise task.answer
+        return task.answer
+
+    def cancel(self, task: Task, *, force: bool) -> None:
+        """Note it."""
+        assert force
+        self.cancelled.append(task)
+
+    def _tick(self) -> None:
+        now = len(self.busy)
+        cores = self.change(now)
+        lost: list[Task] = []
+        if cores is not None:
+            lost = self.tasks[cores : self.cores]
+            self.cores = cores
+        for one in lost:
+            self._end(one, NodeDiedError("lost"))
+        working = self.tasks[: self.cores]
+        self.busy.append(len(working))
+        self.pending.append(len(self.tasks) - len(working))
+        for one in working:
+            one.left -= 1
+            failure = self.fail(one)
+            if failure is not None or one.left <= 0:
+                self._end(one, failure)
+
+    def _end(self, task: Task, failure: RayError | None) -> None:
+        self.tasks.remove(task)
+        if failure is not None:
+            task.answer = failure
+        elif task.is_search:
+            task.answer = pickle.dumps(("value", self.found))
+        else:
+            task.answer = apply_function(*task.given)
+
+
+@dataclass
+class FakeFunction:
+    """A function that can be handed to the cluster."""
+
+    ray: FakeRay
+    function: Callable[..., bytes]
+
+    def remote(self, version: str, function: bytes, shard: bytes) -> Task:
+        """Hand in a task."""
+        read = pickle.loads(shard)  # noqa: S301 - our own
+        task = Task((version, function, shard), read, self.function is search_shard)
+        task.left = self.ray.ticks(task.shard)
+        self.ray.tries[task.shard] += 1
+        self.ray.tasks.append(task)
+        return task
+
+
+@pytest.fixture(autouse=True)
+def _every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cores are counted whenever there is something to do."""
+    monkeypatch.setattr(ray_engine, "COUNT_SECONDS", 1e-9)
+
+
+def run(ray: FakeRay, shards: Any, function: Callable[[Any], object] | None = None) -> list[Any]:  # noqa: ANN401 - whatever they are
+    """Return what comes of the shards; ten times each unless told."""
+    payload = pickle.dumps(function or partial(operator.mul, 10))
+    return list(Dispatch(ray, payload, MessageLog()).map(shards))
+
+
+def test_a_lost_node_costs_no_other_core_a_tick() -> None:
+    """The shards of all its cores are handed out again at once, and only what is yielded is in order."""
+    ray = FakeRay(16)
+    ray.change = lambda now: 12 if now == 3 else None
+    assert run(ray, range(120)) == [10 * shard for shard in range(120)]
+    assert ray.busy == [16] * 3 + [12] * 6
+    assert ray.tries == Counter(range(120)) + Counter(range(60, 64))
+
+
+def test_a_straggler_keeps_nobody_waiting() -> None:
+    """Shards after a slow one are done meanwhile, as many as there are."""
+    ray = FakeRay(10)
+    ray.ticks = lambda shard: 30 if shard == 0 else 1
+    assert run(ray, range(271)) == [10 * shard for shard in range(271)]
+    assert ray.busy == [10] * 30
+
+
+def test_nodes_that_join_a_run_are_used() -> None:
+    """There is work for them in the tick in which they come."""
+    ray = FakeRay(2)
+    ray.change = {2: 10, 5: 40}.get
+    run(ray, range(500))
+    assert ray.busy[:8] == [2, 2, 10, 10, 10, 20, 40, 40]
+
+
+def test_cores_are_counted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each shard: it is a question to the cluster."""
+    monkeypatch.setattr(ray_engine, "COUNT_SECONDS", 1_000.0)
+    ray = FakeRay(FEWEST_CORES)
+    ray.change = {1: 40}.get
+    run(ray, range(100))
+    assert ray.busy[:3] == [FEWEST_CORES, 2 * FEWEST_CORES, 2 * FEWEST_CORES]
+
+
+def test_an_autoscaler_sees_tasks_that_wait() -> None:
+    """Also when there is no node at all yet; never more than there are cores, or a few."""
+    ray = FakeRay(0)
+    ray.change = {3: 2, 6: 40}.get
+    run(ray, range(1_000))
+    assert ray.pending[:6] == [2 * FEWEST_CORES] * 3 + [2 * FEWEST_CORES - 2] * 3
+    assert set(ray.pending[7:-3]) == {40}
+
+
+def test_what_waits_for_an_earlier_shard_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the first is not done, answers of so many bytes are held, and one for each place."""
+    monkeypatch.setattr(ray_engine, "MOST_HELD_BYTES", 20_000)
+    read: list[bytes] = []
+
+    def shards() -> Iterator[bytes]:
+        for number in range(1_000):
+            read.append(b"%0976d" % number)
+            yield read[-1]
+
+    ray = FakeRay(4)
+    ray.ticks = lambda shard: 100 if int(shard) == 0 else 1
+    found = Dispatch(ray, pickle.dumps(bytes), MessageLog()).map(shards())
+    assert int(next(found)) == 0
+    assert 21 <= len(read) <= 20 + 2 * FEWEST_CORES
+    assert [int(one) for one in found] == list(range(1, 1_000))
+
+
+def test_an_error_of_a_shard_comes_in_its_turn() -> None:
+    """What is before it is given back, and what is under way is cancelled."""
+    ray = FakeRay(2)
+    found = Dispatch(ray, pickle.dumps(raise_all), MessageLog()).map(
+        [(), (DataError("E202", "bad"),), *[()] * 50]
+    )
+    assert next(found) is None
+    with pytest.raises(DataError, match="bad"):
+        next(found)
+    assert list(found) == []
+    assert ray.cancelled
+    assert ray.tries.total() < 52
+
+
+@pytest.mark.parametrize(
+    ("error", "tries", "words"),
+    [
+        (
+            WorkerCrashedError("died"),
+            3,
+            r"E602.*ended 3 workers.*died.*(?s:.*)messages are in \S*answerkey-ray-",
+        ),
+        (NodeDiedError("gone"), NODE_TRIES, r"E602.*a shard lost 12 nodes: gone"),
+        (RayError("what\never"), 1, r"E602.*Ray failed: what"),
+    ],
+)
+def test_a_shard_is_given_up_after_some_tries(
+    error: RayError, tries: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is raised in its turn, and nothing new is begun when it is known."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ray = FakeRay(1)
+    ray.fail = lambda task: error if task.shard == 5 else None
+    with pytest.raises(EngineError, match=words):
+        run(ray, range(1_000))
+    assert ray.tries[5] == tries
+    assert ray.tries[999] == 0
+
+
+def test_a_worker_killed_by_chance_costs_a_try() -> None:
+    """Twice, a shard is done again."""
+    ray = FakeRay(3)
+    ray.fail = lambda task: WorkerCrashedError() if task.shard == 3 and ray.tries[3] < 3 else None
+    assert run(ray, range(6)) == [0, 10, 20, 30, 40, 50]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A shard that can be searched."""
+
+    numbers: tuple[int, ...]
+
+    def withhold(self, rows: Sequence[int]) -> Rows:
+        """Return the others."""
+        return Rows(tuple(one for one in self.numbers if one not in rows))
+
+
+def sum_rows(shard: Rows) -> int:
+    """Return the sum."""
+    return sum(shard.numbers)
+
+
+def test_rows_that_end_workers_are_searched_for_while_others_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After two workers the shard is searched, then done without them; the file with Ray's words is named."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ray, bad = FakeRay(2), Rows((1, 2, 3))
+    ray.found = [2]
+    ray.fail = lambda task: WorkerCrashedError() if task.shard == bad and not task.is_search else None
+    ray.ticks = lambda shard: 5 if shard == bad and ray.tries[bad] == 2 else 1
+    with caplog.at_level(logging.WARNING):
+        found = run(ray, [bad, *(Rows((one,)) for one in range(20))], sum_rows)
+    assert found == [4, *range(20)]
+    assert ray.tries[bad] == 3
+    assert set(ray.busy[:11]) == {2}
+    (log,) = tmp_path.iterdir()
+    assert caplog.messages == [
+        f"rows that end their worker are FAILED (ENDED_WORKER): 1; Ray's messages are in {log}"
+    ]
+
+
+@pytest.mark.parametrize(("deaths", "tries"), [(2, 4), (99, 4)])
+def test_a_shard_in_which_no_row_is_to_blame_has_one_more_try(deaths: int, tries: int) -> None:
+    """Then it is done, or given up; a search that is cut off is begun again."""
+    ray, bad = FakeRay(2), Rows((1, 2))
+
+    def fail(task: Task) -> RayError | None:
+        if task.is_search:
+            return NodeDiedError() if ray.tries[bad] == 3 else None
+        return WorkerCrashedError() if ray.tries[bad] <= deaths else None
+
+    ray.fail = fail
+    if deaths == 2:
+        assert run(ray, [bad], sum_rows) == [3]
+    else:
+        with pytest.raises(EngineError, match="no row of it did alone"):
+            run(ray, [bad], sum_rows)
+    assert ray.tries[bad] == tries + 1
+
+
+def test_messages_of_ray_are_kept_in_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made with the first message, for this user alone."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    log = MessageLog()
+    assert list(tmp_path.iterdir()) == []
+    log.write({"lines": ["a worker died", "for \udc80"], "pid": "raylet"}, None, "")
+    log.write({"lines": ["another"]}, None, "")
+    assert Path(log.path).read_text() == "a worker died\nfor ?\nanother\n"
+    assert Path(log.path).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("work", [apply_function, search_shard])
+def test_a_node_with_another_version_does_nothing(work: Callable[..., bytes]) -> None:
+    """The answer says so."""
+    with pytest.raises(EngineError, match=r"E601.*a node has answerkey"):
+        ray_engine.open_far_answer(work("0.0.1", b"", b""))
+
+
+def test_a_node_without_a_package_says_so() -> None:
+    """It is E601, which names the package."""
+    function = pickle.dumps(operator.add).replace(b"_operator", b"_operatox")
+    with pytest.raises(EngineError, match=r"E601.*cannot load the work: No module named '_operatox'"):
+        ray_engine.open_far_answer(apply_function(__version__, function, pickle.dumps(1)))
+
+
+def test_the_answer_to_a_search_is_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were found in a process of its own."""
+    monkeypatch.setattr(ray_engine, "find_deadly_rows", lambda function, shard: [function, shard])
+    assert ray_engine.open_far_answer(search_shard(__version__, b"f", pickle.dumps(7))) == [b"f", 7]

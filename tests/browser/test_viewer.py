@@ -169,7 +169,7 @@ def test_a_deep_link_opens_its_sample(
 ) -> None:
     """The printed address with a route behind it is enough, in a browser that was never here."""
     route = open_run(stage, "second")
-    other = open_stage(view(plain_runs), own=stage.watch.own)
+    other = open_stage(view(plain_runs), own=stage.watch.own, is_new=True)
     other.go(f"{route}/sample/000077")
     expect(other.find(".pane h2")).to_have_text("000077")
     other.go(f"{route}/sample/999999")

@@ -25,7 +25,7 @@ settings.register_profile(
     "any-machine",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=200 if os.environ.get("ANSWERKEY_LONG") else 15,
+    max_examples=200 if os.environ.get("ANSWERKEY_LONG") else 10,
 )
 settings.load_profile("any-machine")
 

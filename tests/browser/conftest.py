@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.forked import Forked
 
 from .material import Call, carry_out, make_hostile_runs, make_plain_runs
 from .stage import Stage, Watch
@@ -197,8 +197,8 @@ def view() -> Iterator[Callable[[Path], str]]:
 
     def start(folder: Path) -> str:
         if folder not in started:
-            words = [sys.executable, "-m", "answerkey", "view", str(folder), "--quiet"]
-            process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+            words = ["view", str(folder), "--quiet"]
+            process = Forked(words, stdout=subprocess.PIPE, text=True, encoding="utf-8")
             assert process.stdout is not None
             started[folder] = (process, process.stdout.readline().strip())
         return started[folder][1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
+from tests.forked import Forked
 
 from answerkey.testing import Behaviour, Reply, TestServer
 
@@ -223,17 +223,8 @@ def test_a_run_under_way_shows_how_far_it_is(
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
     # As if one came back to the page again and again: it then looks for news at once.
     stage.page.evaluate("setInterval(() => document.dispatchEvent(new Event('visibilitychange')), 250)")
-    words = [
-        sys.executable,
-        "-m",
-        "answerkey",
-        "run",
-        str(slow_project.folder),
-        "--out",
-        str(runs / "live"),
-        "--quiet",
-    ]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    words = ["run", str(slow_project.folder), "--out", str(runs / "live"), "--quiet"]
+    with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
         expect(row).to_contain_text("running")
         expect(row).to_contain_text(re.compile(r"\b[1-9]\d? of 60"))

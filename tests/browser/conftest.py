@@ -11,15 +11,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.forked import Forked
 
 from .material import Call, carry_out, make_hostile_runs, make_plain_runs
 from .stage import Stage, Watch
@@ -80,45 +80,85 @@ def browser(driven: Driven) -> Iterator[Browser]:
     asyncio._set_running_loop(None)
 
 
+@dataclass(frozen=True)
+class Tab:
+    """A page in a context of its own, and who watches it."""
+
+    page: Page
+    watch: Watch
+
+    def empty(self) -> None:
+        """Forget what a test left: what is stored, shown, imitated and held."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        if self.page.url.startswith(("file:", "http:")):
+            self.page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        self.page.goto("about:blank")
+
+
+@pytest.fixture(scope="session")
+def idle() -> dict[bool, list[Tab]]:
+    """Return the pages that no test uses, by whether they are offline.
+
+    A page that is used again opens a report with a third of the work of a new one.
+    """
+    return {False: [], True: []}
+
+
 @pytest.fixture
-def open_stage(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenStage]:
+def open_stage(
+    browser: Browser, idle: dict[bool, list[Tab]], request: pytest.FixtureRequest
+) -> Iterator[OpenStage]:
     """Return a function that opens a page: `open_stage(address, own=(…))`.
 
     After the test nothing must have been seen that does not belong: no error or warning in the console, no
-    dialog, no request but to what is its own.
+    dialog, no request but to what is its own. Only a page with settings of its own, or for which the test
+    asks with `is_new`, has a context that was never used.
     """
     folder = None
     if os.environ.get("ANSWERKEY_PICTURES"):
         folder = ARTIFACTS / re.sub(r"[^\w-]+", "-", f"{request.path.stem}-{request.node.name}").strip("-")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    opened = []
+    opened: list[tuple[Tab, bool | None]] = []
 
     def open_page(
         address: str,
         own: tuple[str, ...] = (),
         *,
         width: int = 1280,
+        color_scheme: Literal["light", "dark"] = "light",
+        offline: bool = False,
+        is_new: bool = False,
         **settings: Any,  # noqa: ANN401  # of a context
     ) -> Stage:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, reduced_motion="reduce", **settings
-        )
-        context.set_default_timeout(PATIENCE)
-        if folder:
-            context.tracing.start(snapshots=True, title=request.node.name)
-        watch = Watch(own or (address, "about:", "data:"))
-        watch.follow(context)
-        stage = Stage(context.new_page(), watch, address, folder)
-        opened.append((context, watch))
-        return stage
+        kind = None if is_new or settings or folder else offline
+        if kind is not None and idle[kind]:
+            tab = idle[kind].pop()
+            tab.watch.begin()
+        else:
+            context = browser.new_context(reduced_motion="reduce", offline=offline, **settings)
+            context.set_default_timeout(PATIENCE)
+            if folder:
+                context.tracing.start(snapshots=True, title=request.node.name)
+            watch = Watch()
+            watch.follow(context)
+            tab = Tab(context.new_page(), watch)
+        opened.append((tab, kind))
+        tab.watch.own = own or (address, "about:", "data:")
+        tab.page.emulate_media(media="screen", color_scheme=color_scheme, reduced_motion="reduce")
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        return Stage(tab.page, tab.watch, address, folder)
 
     yield open_page
-    for number, (context, _) in enumerate(opened):
+    for number, (tab, kind) in enumerate(opened):
         if folder:
-            context.tracing.stop(path=folder / f"trace-{number}.zip")
-        context.close()
-    assert [problem for _, watch in opened for problem in watch.problems] == []
+            tab.page.context.tracing.stop(path=folder / f"trace-{number}.zip")
+        if kind is None or tab.page.is_closed() or len(tab.page.context.pages) > 1:
+            tab.page.context.close()
+        else:
+            tab.empty()
+            idle[kind].append(tab)
+    assert [problem for tab, _ in opened for problem in tab.watch.problems] == []
 
 
 @pytest.fixture(scope="session")
@@ -157,8 +197,8 @@ def view() -> Iterator[Callable[[Path], str]]:
 
     def start(folder: Path) -> str:
         if folder not in started:
-            words = [sys.executable, "-m", "answerkey", "view", str(folder), "--quiet"]
-            process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+            words = ["view", str(folder), "--quiet"]
+            process = Forked(words, stdout=subprocess.PIPE, text=True, encoding="utf-8")
             assert process.stdout is not None
             started[folder] = (process, process.stdout.readline().strip())
         return started[folder][1]

@@ -52,9 +52,13 @@ WALK = """async routes => {
 class Watch:
     """What was seen of pages that should not be there: errors, dialogs, requests to others."""
 
-    own: tuple[str, ...]
+    own: tuple[str, ...] = ()
     problems: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Forget what was seen so far."""
+        self.problems, self.requests = [], []
 
     def follow(self, context: BrowserContext) -> None:
         """Look at every page that the context opens from now on."""
@@ -91,7 +95,8 @@ class Stage:
 
     def go(self, route: str = "#/") -> None:
         """Open a route of the page, as a link from elsewhere does."""
-        self.page.goto("about:blank")
+        if self.page.url != "about:blank":
+            self.page.goto("about:blank")
         self.page.goto(self.address + route)
         self.settle()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
+from tests.forked import Forked
 
 from answerkey.testing import Behaviour, Reply, TestServer
 
@@ -169,7 +169,7 @@ def test_a_deep_link_opens_its_sample(
 ) -> None:
     """The printed address with a route behind it is enough, in a browser that was never here."""
     route = open_run(stage, "second")
-    other = open_stage(view(plain_runs), own=stage.watch.own)
+    other = open_stage(view(plain_runs), own=stage.watch.own, is_new=True)
     other.go(f"{route}/sample/000077")
     expect(other.find(".pane h2")).to_have_text("000077")
     other.go(f"{route}/sample/999999")
@@ -223,17 +223,8 @@ def test_a_run_under_way_shows_how_far_it_is(
     expect(stage.find(".runs-sum")).to_contain_text("no runs here yet")
     # As if one came back to the page again and again: it then looks for news at once.
     stage.page.evaluate("setInterval(() => document.dispatchEvent(new Event('visibilitychange')), 250)")
-    words = [
-        sys.executable,
-        "-m",
-        "answerkey",
-        "run",
-        str(slow_project.folder),
-        "--out",
-        str(runs / "live"),
-        "--quiet",
-    ]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    words = ["run", str(slow_project.folder), "--out", str(runs / "live"), "--quiet"]
+    with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         row = stage.find("table.runs tbody tr")
         expect(row).to_contain_text("running")
         expect(row).to_contain_text(re.compile(r"\b[1-9]\d? of 60"))

@@ -25,10 +25,15 @@ class Fresh:
     @classmethod
     def make(cls, folder: Path) -> Fresh:
         """Make the environment; unless packages are installed, lend it those of this one except answerkey."""
-        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=SECONDS)
+        options = [] if INSTALLS else ["--without-pip"]
+        command = [sys.executable, "-m", "venv", *options, folder / "venv"]
+        subprocess.run(command, check=True, timeout=SECONDS)
         if not INSTALLS:
             (site,) = (folder / "venv").glob("lib/python3*/site-packages")
             (site / "lent.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+            pip = folder / "venv" / "bin" / "pip"
+            pip.write_text('#!/bin/sh\nexec python -m pip "$@"\n', encoding="utf-8")
+            pip.chmod(0o755)
         (folder / "home").mkdir()
         return cls(folder)
 
@@ -39,7 +44,8 @@ class Fresh:
             name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))
         }
         path = os.pathsep.join([str(self.folder / "venv" / "bin"), os.environ["PATH"]])
-        return {**kept, "PATH": path, "HOME": str(self.folder / "home")}
+        quick = {} if INSTALLS else {"PIP_NO_COMPILE": "1"}  # the commands compile what they import
+        return {**kept, **quick, "PATH": path, "HOME": str(self.folder / "home")}
 
     def run(
         self,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Forked
 
 from .scripts import ROOT, load_script
 
@@ -18,7 +20,19 @@ SCRIPT = load_script("pictures")
 @pytest.fixture(scope="module")
 def material(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  # of the script
     """Return the demo, its reports and what it prints."""
-    return SCRIPT.make_material(tmp_path_factory.mktemp("material"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SCRIPT, "run_command", run_command)
+        return SCRIPT.make_material(tmp_path_factory.mktemp("material"))
+
+
+def run_command(folder: Path, *words: str) -> str:
+    """Return what a command prints, as that of the script does."""
+    environment = SCRIPT.make_environment(folder)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with Forked(words, cwd=folder, env=environment, text=True, encoding="utf-8", **streams) as process:
+        said, _ = process.communicate()
+    assert process.returncode == 0, said
+    return str(said)
 
 
 @pytest.fixture

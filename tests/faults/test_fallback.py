@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Forked
 
 import answerkey as ak
 from answerkey.evaluate import prepare
@@ -321,8 +321,7 @@ def test_killed_amid_the_second_look(project: Path) -> None:
         server.forget()
         words = ["run", str(file), "--out", str(project / "killed"), "--cache-policy", "no-cache"]
         for left in (2, 2, 3):
-            command = [sys.executable, "-m", "answerkey", *words]
-            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            with Forked(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
                 killer.pid, killer.left = process.pid, left
                 _, told = process.communicate(timeout=300)
             assert process.returncode == -signal.SIGKILL, told

@@ -7,14 +7,14 @@ import os
 import random
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from tests.forked import Forked
 
 import answerkey as ak
 from answerkey.evaluate import prepare
@@ -50,41 +50,21 @@ TASK: dict[str, Any] = {
 }
 #: A recorded run is several shards.
 SHARD_ROWS = SAMPLES // 6
-#: Carries out commands, each in a fork of its own, which kills itself instead of giving the file with a
-#: number its name; writes how each ended.
-DRIVER = """
-import importlib, json, os, pkgutil, sys, warnings
+#: A process that begins so kills itself instead of giving the file with a number its name.
+DIE_WRITING = """
+import os
 from pathlib import Path
-
-import answerkey
-from answerkey.cli import main
 from answerkey.evaluate import prepare
 
-warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside the threads of a library
-for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
-    if not module.name.startswith(("answerkey.viewer", "answerkey.testing", "answerkey.__main__")):
-        importlib.import_module(module.name)
-rename, count = Path.replace, 0
+left = [None] * NUMBER
 
-def carry_out(rows, number, words):
-    prepare.SHARD_ROWS = rows
+def replace(self, other, rename=Path.replace):
+    left.pop()
+    if not left:
+        os.kill(os.getpid(), 9)
+    return rename(self, other)
 
-    def replace(self, other):
-        global count
-        count += 1
-        if count == number:
-            os.kill(os.getpid(), 9)
-        return rename(self, other)
-
-    Path.replace = replace
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.exit(main(words))
-
-for line in sys.stdin:
-    pid = os.fork()
-    if pid == 0:
-        carry_out(*json.loads(line))
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+prepare.SHARD_ROWS, Path.replace = COUNT, replace
 """
 
 
@@ -109,23 +89,13 @@ class Killer:
         return self._answer(messages)
 
 
-@pytest.fixture(scope="module")
-def die_writing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
-    """Return a function that carries out a command which dies at a write, and returns its exit code.
+def die_writing(project: Path, rows: int, number: int, *words: str) -> int:
+    """Carry out a command over shards of so many rows, which dies at a write; return its exit code.
 
-    One process imports everything once. It takes the rows of a shard, the number of the write and the words.
+    Its cache is empty, so that as many files are written whatever ran before.
     """
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    cache = {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
-    with subprocess.Popen([sys.executable, "-c", DRIVER], env={**os.environ, **cache}, **pipes) as driver:  # type: ignore[call-overload]  # Popen's overloads
-
-        def carry_out(rows: int, number: int, *words: str) -> int:
-            driver.stdin.write(json.dumps([rows, number, words]) + "\n")
-            driver.stdin.flush()
-            return int(driver.stdout.readline())
-
-        yield carry_out
-        driver.communicate(timeout=LONG_WAIT)
+    first = DIE_WRITING.replace("NUMBER", str(number)).replace("COUNT", str(rows))
+    return end(start(*words, first=first, XDG_CACHE_HOME=str(project / f"cache-{number}")))
 
 
 @pytest.fixture
@@ -144,10 +114,10 @@ def list_words(project: Path, model: str, out: str) -> list[str]:
     return ["run", *files, "--model", model, "--out", str(project / out)]
 
 
-def start(*words: str) -> subprocess.Popen[bytes]:
-    """Start a command."""
+def start(*words: str, first: str = "", **environment: str) -> subprocess.Popen[bytes]:
+    """Start a command, whose process begins with Python of a test."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-m", "answerkey", *words], **quiet)  # type: ignore[call-overload,no-any-return]  # Popen's overloads
+    return Forked(words, first=first, env={**os.environ, **environment}, **quiet)  # type: ignore[arg-type]  # Popen's overloads
 
 
 def end(process: subprocess.Popen[bytes], timeout: float = LONG_WAIT) -> int:
@@ -240,13 +210,13 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
     assert found == expected
 
 
-def test_a_run_killed_at_any_write_can_be_finished(project: Path, die_writing: Callable[..., int]) -> None:
+def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
     """Whichever file is cut off, `resume` finishes the run; before `run.json` it says: start again."""
     model = "builtin/simulated?accuracy=0.7&style=mixed&seed=1"
     whole = ak.run(project / "task.yaml", dataset=str(project / "rows.jsonl"), model=model, out=project / "0")
     outcomes = []
     for number in range(1, 10):
-        code = die_writing(SAMPLES, number, *list_words(project, model, str(number)))
+        code = die_writing(project, SAMPLES, number, *list_words(project, model, str(number)))
         outcomes.append(code)
         if code == 0:
             break
@@ -263,7 +233,7 @@ def test_a_run_killed_at_any_write_can_be_finished(project: Path, die_writing: C
 
 @pytest.mark.parametrize("number", [3, 5, 8, 9, 10])
 def test_a_recorded_run_that_is_killed_is_finished_by_resume(
-    project: Path, monkeypatch: pytest.MonkeyPatch, die_writing: Callable[..., int], number: int
+    project: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """Whichever part is cut off, the resumed run has the tables and numbers of one that never stopped."""
     task, rows = project / "scored.yaml", project / "rows.jsonl"
@@ -273,7 +243,7 @@ def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     words = ["score", str(task), "--dataset", str(rows), "--completions", str(said), "--out"]
     monkeypatch.setattr(prepare, "SHARD_ROWS", SHARD_ROWS)
     whole = ak.run(task, dataset=str(rows), completions=str(said), out=project / "whole")
-    assert die_writing(SHARD_ROWS, number, *words, str(project / "half")) == -9
+    assert die_writing(project, SHARD_ROWS, number, *words, str(project / "half")) == -9
     cut_off = ak.load_run(project / "half")
     assert cut_off.status == "running"
     resumed = ak.resume(project / "half")
@@ -291,10 +261,10 @@ def test_a_second_process_on_the_same_run_is_refused(
 
     def resume_too(messages: Sequence[Mapping[str, object]]) -> str:
         if not refusals:
-            command = [sys.executable, "-m", "answerkey", "resume", str(project / "shared"), "--json"]
-            done = subprocess.run(command, check=False, capture_output=True)
-            refusals.append(done.returncode)
-            refusals.append(int(json.loads(done.stdout)["errors"][0]["code"][1:]))
+            with Forked(["resume", str(project / "shared"), "--json"], stdout=subprocess.PIPE) as process:
+                told, _ = process.communicate()
+            refusals.append(process.returncode)
+            refusals.append(int(json.loads(told)["errors"][0]["code"][1:]))
         return killer(messages)
 
     server.change(answers=resume_too)

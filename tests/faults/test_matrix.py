@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.forked import Forked
 
 import answerkey as ak
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
@@ -72,7 +72,7 @@ def test_a_matrix_killed_in_the_middle_ends_as_if_it_had_not_been(
         killer = servers[number][0]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         killer.left = 0  # of the kills before
-        process = subprocess.Popen([sys.executable, "-m", "answerkey", *words], **quiet)  # type: ignore[call-overload]  # Popen's overloads
+        process = Forked(words, **quiet)  # type: ignore[arg-type]  # Popen's overloads
         killer.pid, killer.left = process.pid, questions
         assert process.wait(LONG_WAIT) == -signal.SIGKILL
         words = ["resume", str(tmp_path / "killed")]

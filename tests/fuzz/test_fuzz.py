@@ -17,7 +17,7 @@ from .targets import TARGETS
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 #: So many times as many examples in the long series; the short one has a part of them.
-LONGER, SHORTER = 125, 3
+LONGER, SHORTER = 125, 6
 #: So many seeds are checked as they are.
 SEEDS = 1_000 if IS_LONG else 4
 #: Computing time that no input may take, whatever it holds.

@@ -58,6 +58,9 @@ YAML_BOMBS: dict[str, Callable[[], str]] = {
     "half a character": lambda: EVIL + 'tags: ["\\ud800"]\n',
     "a character that is none": lambda: EVIL + "tags: [\x01]\n",
 }
+#: All of them are ended by the same limit of 50,000 values; the short series has keys and aliases.
+if not os.environ.get("ANSWERKEY_LONG"):
+    del YAML_BOMBS["a million scalars"], YAML_BOMBS["a million anchors"]
 #: What a task includes or refers to, and how the file comes to be there.
 ESCAPES: dict[str, dict[str, object]] = {
     "include of the folder above": {"line": "!include ../outside.md"},

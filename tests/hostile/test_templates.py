@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from random import Random
 
 import pytest
 
@@ -10,6 +12,18 @@ from .corpus import Outcome, make_cases, read_templates, require_refusal, run_ca
 
 ATTACKS = read_templates("attacks")
 BOMBS = read_templates("bombs")
+#: They use the whole second of computing that a row has; the short series takes two of them, drawn by a seed.
+WHOLE_SECOND = [
+    "A list of lists of lists: as upper case",
+    "A list of lists of lists: compared with another",
+    "A list of lists of lists: in an error message",
+    "A tuple of tuples of tuples: as a key",
+    "Comments of HTML, again and again",
+    "Wrapping a long word",
+    "Zipped with itself again and again",
+]
+LEFT_OUT = [] if os.environ.get("ANSWERKEY_LONG") else Random(1).sample(WHOLE_SECOND, 5)
+TRIED = {name: BOMBS[name] for name in BOMBS if name not in LEFT_OUT}
 #: Refused on the row or when it is loaded; stopped; or not even a template.
 CODES = {"E112", "E120", "E206", "E207"}
 
@@ -23,13 +37,14 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
 @pytest.fixture(scope="module")
 def bombed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Outcome]:
     """Return what became of the bombs."""
-    return run_cases(tmp_path_factory.mktemp("bombs"), make_cases(BOMBS))
+    return run_cases(tmp_path_factory.mktemp("bombs"), make_cases(TRIED))
 
 
 def test_the_corpora_are_as_large_as_promised() -> None:
     """At least 40 attacks, every published escape among them, and 15 bombs."""
     assert len(ATTACKS) >= 40
     assert len(BOMBS) >= 15
+    assert set(WHOLE_SECOND) <= set(BOMBS)
     published = ["CVE-2016-10745", "CVE-2019-10906", "CVE-2024-56201", "CVE-2024-56326", "CVE-2025-27516"]
     for name in published:
         assert any(title.startswith(name) for title in ATTACKS)
@@ -42,7 +57,7 @@ def test_an_attack_is_refused(name: str, attacked: Mapping[str, Outcome]) -> Non
     assert {error["code"] for error in attacked[name].errors} <= CODES
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", TRIED)
 def test_a_bomb_is_refused(name: str, bombed: Mapping[str, Outcome]) -> None:
     """Within five seconds of computing and 300 MB, with place and reason."""
     require_refusal(bombed[name])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Forked
 
 from answerkey.testing import TestServer
 
@@ -31,9 +31,6 @@ ROWS = """\
 {"question": "three", "answer": "C", "completion": null}
 {"question": "four", "answer": "C", "completion": "\\u001b[31mB"}
 """
-#: A shell that starts tests in the background has them ignore Ctrl-C.
-SET_FREE = "import os, signal, sys; [signal.signal(one, signal.SIG_DFL) for one in (1, 2, 15)]; "
-FREE = (sys.executable, "-c", f"{SET_FREE}os.execv(sys.argv[1], sys.argv[1:])")
 PROMPT = [{"role": "user", "content": "{{ sample.question }}"}]
 SCORER = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": [*"ABCD"]}
 QUIZ = {
@@ -64,10 +61,10 @@ def write_rows(path: Path, rows: Sequence[object]) -> Path:
     return path
 
 
-def start(*words: object, before: Sequence[str] = ()) -> subprocess.Popen[str]:
-    """Start a command in a process of its own."""
-    command = [*before, sys.executable, "-m", "answerkey", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(*words: object, first: str = "") -> subprocess.Popen[str]:
+    """Start a command in a process of its own, which hears every signal and begins with Python of a test."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return Forked(list(map(str, words)), first=first, text=True, **pipes)
 
 
 @pytest.fixture(autouse=True)

@@ -8,17 +8,17 @@ import pty
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.forked import Forked
 
 from answerkey.testing import TestServer
 
-from .conftest import FREE, QUIZ, Call, write_rows
+from .conftest import QUIZ, Call, write_rows
 
 SECONDS = 60
 CONFIG = "{url: 'http://127.0.0.1:9/v1', model_key: m}"
@@ -79,9 +79,8 @@ def open_screen(*words: str, **streams: int) -> Iterator[Screen]:
     """Yield a command that runs on a terminal; `streams` are those that lead elsewhere."""
     terminal, inner = pty.openpty()
     standard = {"stdin": inner, "stdout": inner, "stderr": inner} | streams
-    command = [*FREE, sys.executable, "-m", "answerkey", *words]
     environment = os.environ | {"TERM": "dumb", "NO_COLOR": "1"}
-    with subprocess.Popen(command, env=environment, start_new_session=True, **standard) as process:  # type: ignore[call-overload]  # the standard streams
+    with Forked(words, env=environment, start_new_session=True, **standard) as process:
         os.close(inner)
         try:
             yield Screen(process, terminal)

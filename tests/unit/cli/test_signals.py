@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ import pytest
 from answerkey.cli.exits import SAME_SIGNAL
 from answerkey.testing import TestServer
 
-from .conftest import FREE, QUIZ, SCORER, Call
-from .conftest import start as start_process
+from .conftest import QUIZ, SCORER, Call, start
 
 SECONDS = 60
 ENDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "interrupted by SIGTERM"}
@@ -31,11 +30,6 @@ ENDS |= {signal.SIGHUP: "interrupted by SIGHUP"}
 def words(quiz: list[str]) -> list[str]:
     """Return the arguments of a run of 120 questions."""
     return ["run", *quiz, "--out", "half"]
-
-
-def start(*words: object, before: Sequence[str] = FREE) -> subprocess.Popen[str]:
-    """Start a command in a process of its own, which hears every signal."""
-    return start_process(*words, before=before)
 
 
 def wait_until(is_so: Callable[[], object], process: subprocess.Popen[Any]) -> None:
@@ -125,7 +119,8 @@ def test_calls_that_hang_are_cut_off(
 def test_a_signal_that_was_ignored_before_stays_ignored(server: TestServer, words: list[str]) -> None:
     """A run under `nohup` outlives its terminal."""
     server.change(delay=0.3)
-    with start(*words, before=("nohup",)) as process:
+    command = ["nohup", sys.executable, "-m", "answerkey", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_until(lambda: server.asked.answered >= 20, process)
         process.send_signal(signal.SIGHUP)
         process.communicate(timeout=SECONDS)
@@ -172,14 +167,29 @@ def test_the_journal_of_a_run_on_shared_storage_is_published_at_once(
     assert server.asked.total == 120 - kept
 
 
+#: The third of six parts is written, and a signal comes.
+END_AMID_SHARDS = """
+import os, signal
+from pathlib import Path
+from answerkey.evaluate import prepare
+
+def replace(self, other, rename=Path.replace):
+    written = rename(self, other)
+    if Path(other).name == "part-00002.parquet":
+        os.kill(os.getpid(), signal.SIGTERM)
+    return written
+
+prepare.SHARD_ROWS, Path.replace = 50, replace
+"""
+
+
 def test_a_recorded_run_that_is_ended_can_be_resumed(call: Call) -> None:
     """Exit code, one JSON object, no traceback; `resume` gives the numbers of a run that was not ended."""
     rows = "".join(f'{{"question": "q", "answer": "A", "completion": "{"AB"[n % 2]}"}}\n' for n in range(2))
     Path("task.yaml").write_text(json.dumps(QUIZ | {"definition": {"scorers": [SCORER]}}))
-    Path("rows.jsonl").write_text(rows * 300_000)
-    with start("score", "task.yaml", "--dataset", "rows.jsonl", "--out", "half", "--json") as process:
-        wait_until(lambda: any(Path("half").rglob("part-*.parquet")), process)
-        process.send_signal(signal.SIGTERM)
+    Path("rows.jsonl").write_text(rows * 150)
+    words = ["score", "task.yaml", "--dataset", "rows.jsonl", "--out", "half", "--json"]
+    with start(*words, first=END_AMID_SHARDS) as process:
         printed, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 143
     told = json.loads(printed)
@@ -188,10 +198,11 @@ def test_a_recorded_run_that_is_ended_can_be_resumed(call: Call) -> None:
     assert said.endswith("interrupted by SIGTERM\nto go on where it stopped: answerkey resume half\n")
     stopped = json.loads(Path("half/run.json").read_text())
     assert stopped["status"] == "incomplete"
+    assert 3 <= len(list(Path("half").rglob("scores/part-*.parquet"))) < 6
     resumed = call("resume", "half", "--json").json
     assert resumed["run"]["status"] == "complete"
     assert [one["value"] for one in resumed["tasks"][0]["metrics"]] == [0.5]
-    assert resumed["tasks"][0]["counts"]["samples"] == 600_000
+    assert resumed["tasks"][0]["counts"]["samples"] == 300
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

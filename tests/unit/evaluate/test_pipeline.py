@@ -50,7 +50,7 @@ GOOD = [row for row in ROWS if row["answer"] != "E"]
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let shards be small, and temporary files lie where they can be seen."""
-    monkeypatch.setattr(prepare, "SHARD_ROWS", 7)
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 20)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))

@@ -1,0 +1,185 @@
+"""The command as a process of its own, without the work of importing it each time.
+
+`Forked(["run", "project"], stdout=PIPE)` is a `subprocess.Popen` of `python -m answerkey run project`. One
+process imports everything once and forks for each command, which then has folder, environment, streams and
+signals as a new process has them. What Python reads when it starts, such as the encoding of streams, is as it
+was for the first process: a test that is about the start of the command starts it anew.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+#: Those that import much more, or that do something when they are imported.
+LEFT_OUT = ("answerkey.testing", "answerkey.__main__", "answerkey.adapters", "answerkey.engines.ray")
+MOST = 1_000_000  # bytes of a request
+
+
+class Forked(subprocess.Popen[Any]):
+    """A command that was forked; its words are the arguments of `answerkey`."""
+
+    _server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+
+    def __init__(self, words: Sequence[str], *, first: str = "", **settings: Any) -> None:  # noqa: ANN401  # of Popen
+        """Start the command; `first` is Python that its process carries out before."""
+        self._first = first
+        super().__init__(list(words), **settings)
+
+    def _execute_child(self, words: list[str], *settings: Any) -> None:  # noqa: ANN401  # those of Popen
+        # In Popen's order: …, cwd, env, …, the ends of three pipes, …, start_new_session, process_group.
+        folder, environment, pipes, is_leader = settings[4], settings[5], settings[9:15], settings[20]
+        request = {
+            "words": words,
+            "first": self._first,
+            "folder": os.fspath(folder or Path.cwd()),
+            "environment": dict(os.environ if environment is None else environment),
+            "is_leader": bool(is_leader),
+        }
+        streams = [own if pipe == -1 else pipe for own, pipe in enumerate((pipes[0], pipes[3], pipes[5]))]
+        self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            body = json.dumps(request).encode()
+            assert len(body) < MOST
+            files = array.array("i", [*streams, theirs.fileno()])
+            self._open_server().sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+        self.pid = int(self._told.recv(20))
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # of the library alone
+
+    def _try_wait(self, flags: int) -> tuple[int, int]:
+        if flags & os.WNOHANG and not select.select([self._told], [], [], 0)[0]:
+            return 0, 0
+        status = self._told.recv(20)
+        self._told.close()
+        return self.pid, int(status)
+
+    def _internal_poll(self, **_: object) -> int | None:
+        if self.returncode is None:
+            pid, status = self._try_wait(os.WNOHANG)
+            if pid:
+                self._handle_exitstatus(status)  # type: ignore[attr-defined]  # of the library alone
+        return self.returncode
+
+    @classmethod
+    def _open_server(cls) -> socket.socket:
+        if cls._server is None:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            command = [sys.executable, "-c", f"import runpy; runpy.run_path({__file__!r}, run_name='server')"]
+            descriptor = theirs.fileno()
+            process = subprocess.Popen([*command, str(descriptor)], pass_fds=[descriptor])
+            theirs.close()
+            cls._server = process, ours
+            atexit.register(cls._close_server)
+        return cls._server[1]
+
+    @classmethod
+    def _close_server(cls) -> None:
+        assert cls._server is not None
+        process, ours = cls._server
+        ours.close()
+        process.wait()
+
+
+def serve(requests: socket.socket) -> tuple[list[int], dict[str, Any]] | None:
+    """Fork for each request, and tell whoever asked which process it is and how it ended.
+
+    Return in each fork what it is asked to be; in the process itself None, when nobody is there any more.
+    """
+    running: dict[int, int] = {}
+    woken, wakes = socket.socketpair()
+    with requests, woken, wakes:
+        wakes.setblocking(False)  # noqa: FBT003  # of the library
+        signal.set_wakeup_fd(wakes.fileno())
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while True:
+            ready, _, _ = select.select([requests, woken], [], [])
+            if woken in ready:
+                woken.recv(1000)
+                while running and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                    report(running.pop(ended[0]), ended[1])
+            if requests in ready:
+                body, files, _, _ = socket.recv_fds(requests, MOST, 4)
+                if not body:
+                    return None
+                pid = os.fork()
+                if pid == 0:
+                    signal.set_wakeup_fd(-1)
+                    for one in (files[3], *running.values()):
+                        os.close(one)
+                    return files[:3], json.loads(body)
+                for one in files[:3]:
+                    os.close(one)
+                os.write(files[3], str(pid).encode())
+                running[pid] = files[3]
+
+
+def report(told: int, status: int) -> None:
+    """Write how a process ended."""
+    with suppress(BrokenPipeError):  # who asked is gone
+        os.write(told, str(status).encode())
+    os.close(told)
+
+
+def become(
+    files: list[int],
+    *,
+    words: list[str],
+    first: str,
+    folder: str,
+    environment: dict[str, str],
+    is_leader: bool,
+) -> None:
+    """Be the process of a command: its streams, folder, environment and signals."""
+    for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, one in enumerate(files):
+        os.dup2(one, number)
+        os.close(one)
+    if is_leader:
+        os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    warnings.resetwarnings()
+    exec(first, {})  # noqa: S102  # of a test
+    from answerkey.cli import main
+
+    sys.argv = ["answerkey", *words]
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, encoding="utf-8", closefd=False, buffering=1 if number else -1, errors=errors)  # noqa: SIM115  # until the end
+        for number, mode, errors in ((0, "r", "strict"), (1, "w", "strict"), (2, "w", "backslashreplace"))
+    )
+    sys.exit(main())
+
+
+def load() -> None:
+    """Import what commands need."""
+    import answerkey
+
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside the threads of a library
+    for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
+        if not module.name.startswith(LEFT_OUT):
+            importlib.import_module(module.name)
+
+
+if __name__ == "server":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for whom it is meant has it from the terminal
+    load()
+    if (asked := serve(socket.socket(fileno=int(sys.argv[1])))) is not None:
+        become(asked[0], **asked[1])

@@ -334,7 +334,8 @@ def _write_tables(
 ) -> int:
     """Write rows as CSV, or as they are, and return how many."""
     rows = 0
-    for table in tables:
+    slices = (one for table in tables for one in table.iter_slices(_LINES // 4))  # buffers that are reused
+    for table in slices:
         buffer = BytesIO()
         table.write_csv(buffer, include_header=False, quote_style=quotes)
         write(buffer.getbuffer())

@@ -87,18 +87,12 @@ def export(
         "jsonl": partial(write_jsonl, opened),
         CSV: partial(write_csv, frames, is_raw=is_raw),
         EVERY_EVAL_EVER: partial(write_every_eval_ever, run, opened),
+        EVAL_RESULTS: partial(write_result, run, opened),
     }
-    if to == EVAL_RESULTS:
-        text = describe_result(run, opened)
-        (stream or sys.stdout).write(text) if path is None else _write_path(
-            path, lambda one: one.write_text(text, encoding="utf-8")
-        )
-        return Exported(1)
     if to == INSPECT:
         if path is None or Path(path).suffix != ".eval":
-            raise SpecError(
-                "E119", "an Inspect log needs a file that ends in .eval", hint="add `-o run.eval`"
-            )
+            problem = "an Inspect log needs a file that ends in .eval"
+            raise SpecError("E119", problem, hint="add `-o run.eval`")
         _write_path(path, partial(write_inspect, run, opened))
         return Exported(len(opened))
     if to == EVERY_EVAL_EVER and path is not None and (Path(path).is_dir() or Path(path).suffix == ".json"):
@@ -107,14 +101,14 @@ def export(
         rows = writers[to](_open_bytes(stream or sys.stdout))
     else:
         rows = _write_file(str(path), writers.get(to), frames, len(opened))
-    return Exported(rows, len(opened) - rows)
+    return Exported(rows, 0 if to == EVAL_RESULTS else len(opened) - rows)
 
 
 def _open_bytes(stream: TextIO) -> Write:
     """Return what writes UTF-8 to a stream; one of bytes is not made text and bytes again."""
     if isinstance(stream, TextIOWrapper) and stream.encoding.lower() in {"utf-8", "utf8"}:
         stream.flush()
-        return stream.buffer.write
+        return partial(stream.buffer.write)
     return lambda content: stream.write(str(content, "utf-8"))
 
 
@@ -222,13 +216,7 @@ def write_jsonl(opened: Reopened, write: Write) -> int:
 def describe_rows(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
     """Return the JSON object of each row, as one column."""
     encoded, replies, scores = find_encoded(task_run), describe_replies(task_run, part), part.scores
-    orders = describe_orders(part)
-    plain = [
-        scores["sample_id"],
-        *(() if orders is None else orders),
-        scores["trial"],
-        *replies.drop("prompt"),
-    ]
+    plain = [scores["sample_id"], *describe_orders(part).values(), scores["trial"], *replies.drop("prompt")]
     fields = {one.name: write_values(one) for one in plain}
     verdicts = {key: _write_verdicts(scores[key], encoded.get(key, ())) for key in scores.columns[2:]}
     fields |= {
@@ -253,8 +241,8 @@ def _write_verdicts(series: pl.Series, encoded: Collection[str]) -> Pieces:
     pieces, why = _write_object(fields), pl.col("excluded_by")
     if "excluded_by" not in verdicts.columns or verdicts["excluded_by"].is_null().all():
         return pieces
-    told = pl.when(why != "").then(pl.concat_str(pl.lit(', "excluded_by": '), _quote(why)))
-    return [*pieces[:-1], verdicts.select(told.fill_null("")).to_series(), "}"]
+    cause = pl.when(why != "").then(pl.concat_str(pl.lit(', "excluded_by": '), _quote(why)))
+    return [*pieces[:-1], verdicts.select(cause.fill_null("")).to_series(), "}"]
 
 
 def _write_object(fields: Mapping[str, Pieces]) -> Pieces:
@@ -346,7 +334,8 @@ def _write_tables(
 ) -> int:
     """Write rows as CSV, or as they are, and return how many."""
     rows = 0
-    for table in tables:
+    slices = (one for table in tables for one in table.iter_slices(_LINES // 4))  # buffers that are reused
+    for table in slices:
         buffer = BytesIO()
         table.write_csv(buffer, include_header=False, quote_style=quotes)
         write(buffer.getbuffer())
@@ -372,7 +361,7 @@ def flatten(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
                 if series.name != EMPTY_STRUCT_FIELD:
                     ours[f"{key}.{group}.{series.name}" if name in ours else name] = series
     columns = part.scores.select("sample_id", "trial").to_dict()
-    columns |= {} if (orders := describe_orders(part)) is None else orders.to_dict()
+    columns |= describe_orders(part)
     for series in part.samples.frame.iter_columns():
         name = series.name
         while name in columns or name in ours:
@@ -381,10 +370,10 @@ def flatten(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
     return pl.DataFrame([series.rename(name) for name, series in (columns | ours).items()])
 
 
-def describe_orders(part: Excerpt) -> pl.DataFrame | None:
-    """Return which sample each row is of, and where in the file its options stand; None without orders."""
+def describe_orders(part: Excerpt) -> dict[str, pl.Series]:
+    """Return which sample each row is of, and where in the file its options stand; nothing without orders."""
     orders = part.samples.orders
-    return orders if orders is None else orders.select("base_sample_id", option_order="order")
+    return {} if orders is None else orders.select("base_sample_id", option_order="order").to_dict()
 
 
 def describe_replies(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
@@ -394,19 +383,14 @@ def describe_replies(task_run: TaskRun, part: Excerpt) -> pl.DataFrame:
     """
     entry, place = task_run.manifest, task_run.stored_scores.store.place
     said = part.completions.frame
-    about = {
-        "run": place and place.name,
-        "task": task_run.key,
-        "model": (find_answerer(entry) or {}).get("name"),
-    }
+    model = (find_answerer(entry) or {}).get("name")
+    about = {"run": place and place.name, "task": task_run.key, "model": model}
     price = ((entry.get("calls") or {}).get(SOLVE) or {}).get("price")
-    names = ("completion", "status", "error", "reasoning", "finish_reason", "prompt")
     return said.select(
         *(pl.lit(value, pl.String).alias(name) for name, value in about.items()),
-        *(
-            pl.col(name).alias(f"completion_{name}" if name in {"status", "error"} else name)
-            for name in names
-        ),
+        "completion",
+        *(pl.col(name).alias(f"completion_{name}") for name in ("status", "error")),
+        *("reasoning", "finish_reason", "prompt"),
         *(pl.col("usage").struct.field(name) for name in USAGE_NAMES),
         "latency",
         pl.Series("cost", charge_rows(said, price and Price(**price)), pl.Float64),
@@ -854,8 +838,8 @@ def _describe_sample(row: Asked, model: str) -> dict[str, Any]:
 # ── a number on the page of a model ─────────────────────────────────────────────────────────────────────────
 
 
-def describe_result(run: Run, opened: Reopened) -> str:
-    """Return the YAML that a file in `.eval_results` of a model on the Hugging Face hub holds."""
+def write_result(run: Run, opened: Reopened, write: Write) -> int:
+    """Write the YAML that a file in `.eval_results` of a model on the Hugging Face hub holds."""
     source, metrics = opened.task_run.source["dataset"], _list_metrics(opened)
     if source["type"] != "huggingface" or not metrics:
         problem = "the dataset is not on the Hugging Face hub" if metrics else "the run has no number"
@@ -869,4 +853,5 @@ def describe_result(run: Run, opened: Reopened) -> str:
         **({"date": str(date)} if (date := run.manifest.get("ended_at")) else {}),
         "notes": f"{first.name}, n = {first.n}, answerkey {__version__}",
     }
-    return "- " + textwrap.indent(write_yaml(entry), "  ").lstrip()
+    write(f"- {textwrap.indent(write_yaml(entry), '  ').lstrip()}".encode())
+    return 1

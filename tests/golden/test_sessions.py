@@ -104,6 +104,7 @@ def _settle(text: str, folder: Path, port: int | None) -> str:
         text = text.replace(f"127.0.0.1:{port}", "127.0.0.1:PORT")
         text = re.sub(r'("(?:identity)": )"[0-9a-f]{64}"', r'\1"OF PORT"', text)
     text = re.sub(r' time="[\d.]+"', ' time="0"', text)
+    text = re.sub(r'"latency": [\d.e-]+', '"latency": "TIMED"', text)
     text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d( UTC|Z)?)?", "TIME", text)
     return re.sub(r"(?<=[ (])[\d,]+(\.\d+)? m?s(?=[ ,;.)]|$)", "N s", text, flags=re.MULTILINE)
 

@@ -286,9 +286,8 @@ def export_command(
 ) -> None:
     """Write one row per sample and trial of RUN: completion, scores, and the sample itself.
 
-    `every_eval_ever` writes rows of that schema; with `-o` a folder, the pair of files that its
-    validator takes. `inspect` writes a log for `inspect view`, `eval-results` the YAML for a model
-    page of the Hugging Face hub.
+    `every_eval_ever` writes rows of that schema, into a folder the pair of files that its validator
+    takes; `inspect` a log for `inspect view`; `eval-results` the YAML for a model page of the hub.
 
     In CSV, a text that looks like a formula gets an apostrophe in front, unless `--raw`.
     """

@@ -113,8 +113,8 @@ class Excerpt:
 
     def slice(self, offset: int, length: int) -> Self:
         """Return the rows from `offset` on, at most `length` of them."""
-        parts = (self.samples, self.completions, self.scores)
-        return type(self)(*(one.slice(offset, length) for one in parts))
+        samples, completions = (self.samples.slice(offset, length), self.completions.slice(offset, length))
+        return type(self)(samples, completions, self.scores.slice(offset, length))
 
 
 @dataclass(frozen=True)

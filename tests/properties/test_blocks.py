@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from answerkey.datasets import blocks, columns, formats
 from answerkey.datasets.content import Content
 from answerkey.errors import AnswerkeyError
+from answerkey.types import Notice
 
 LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 EXAMPLES = 20_000 if LONG else 40
@@ -42,14 +43,13 @@ ODD_BYTES = (
 SPACINGS = ((",", ":"), (", ", ": "), (",\t", ":"))
 
 Outcome = tuple[list[str], object, object]
-Classes = type[blocks.JsonBlocks] | type[blocks.DelimitedBlocks]
 
 
 def read(raw: bytes, form: formats.FormatName, block: int) -> Outcome:
     """Return the table, its lines and types, or the errors, of a file that is read in blocks of this size."""
     content = Content(f"rows.{form}", Path(f"rows.{form}"), raw=raw)
     chunks: dict[int, pl.DataFrame] = {}
-    notices: list[object] = []
+    notices: list[Notice] = []
     with patch.object(blocks, "BLOCK_BYTES", block), patch.object(formats, "BLOCK_BYTES", block):
         try:
             try:
@@ -157,11 +157,11 @@ def test_mutated_rows_are_read_as_row_by_row(
 ) -> None:
     """Table, types, lines, notices and errors are the same; about half of the files have blocks to take."""
     taken = 0
-    parse = {kind: kind.parse for kind in (blocks.JsonBlocks, blocks.DelimitedBlocks)}
+    parse_json, parse_csv = blocks.JsonBlocks.parse, blocks.DelimitedBlocks.parse
 
-    def count(self: object, raw: bytes) -> object:
+    def count(self: blocks.JsonBlocks | blocks.DelimitedBlocks, raw: bytes) -> object:
         nonlocal taken
-        found = parse[type(self)](self, raw)  # type: ignore[arg-type]  # its own class
+        found = parse_json(self, raw) if isinstance(self, blocks.JsonBlocks) else parse_csv(self, raw)
         taken += found is not None
         return found
 

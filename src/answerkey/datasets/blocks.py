@@ -274,10 +274,16 @@ class DelimitedBlocks:
         schema = dict.fromkeys(map(str, range(len(self.names))), pl.String)
         with suppress(*FOREIGN):
             frame = pl.read_csv(whole, has_header=False, schema=schema, separator=self.separator)
-            for style in dict.fromkeys((self.style, "necessary", "always")):
+            styles: tuple[Literal["necessary", "always"], ...] = (self.style, "necessary", "always")
+            for style in dict.fromkeys(styles):
                 out = io.BytesIO()
-                options = {"separator": self.separator, "line_terminator": ending, "quote_style": style}
-                frame.write_csv(out, include_header=False, **options)
+                frame.write_csv(
+                    out,
+                    include_header=False,
+                    separator=self.separator,
+                    line_terminator=ending,
+                    quote_style=style,
+                )
                 if out.getvalue() != whole:
                     continue
                 self.style = style

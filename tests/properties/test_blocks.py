@@ -209,3 +209,13 @@ def test_any_values_are_read_as_row_by_row(
 def test_any_bytes_are_read_as_row_by_row(raw: bytes, form: formats.FormatName, block: int) -> None:
     """Most of them are no rows at all."""
     compare(raw, form, block)
+
+
+def test_a_block_that_polars_reads_otherwise_is_read_row_by_row() -> None:
+    """A row that is lost, or a cell that is null, is not taken from it."""
+    raw = b'{"a":"x","n":1}\n{"a":"y","n":2}\n'
+    for wrong in (pl.DataFrame({"a": ["x"], "n": [1]}), pl.DataFrame({"a": ["x", None], "n": [1, 2]})):
+        with patch.object(pl, "read_ndjson", lambda *_, wrong=wrong, **__: wrong):
+            found = blocks.JsonBlocks().parse(raw)
+        assert found is not None  # by the other way
+        assert {name: list(cells) for name, cells in found[0].items()} == {"a": ["x", "y"], "n": [1, 2]}

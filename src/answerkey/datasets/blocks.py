@@ -149,8 +149,6 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
         return dict(zip(names, frame.iter_columns(), strict=True)), frame.height
     pieces = text.select(piece.str.replace_all("|".join(escaped), _CUT).str.split(_CUT).explode())
     cells = pieces.select(piece.gather_every(width, place).alias(str(place)) for place in range(width))
-    if cells.height * width != pieces.height:
-        raise _UnlikeError
     escapes = cells.select(pl.all().str.contains("\\", literal=True)) if b"\\" in raw else None
     columns: dict[str, Cells] = {}
     for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):

@@ -219,3 +219,15 @@ def test_a_block_that_polars_reads_otherwise_is_read_row_by_row() -> None:
             found = blocks.JsonBlocks().parse(raw)
         assert found is not None  # by the other way
         assert {name: list(cells) for name, cells in found[0].items()} == {"a": ["x", "y"], "n": [1, 2]}
+
+
+def test_rows_that_cannot_be_taken_in_blocks_are_read_row_by_row() -> None:
+    """A last row that ends otherwise, half of a pair inside a list, and a row that is longer than a cell."""
+    compare(
+        b'{"a": 1, "b": 2}\n {"a": 1, "b": 2 }\n' + b'{"a": 1, "b": 2}\n' * 20 + b'{"a": 1, "b": 2 }',
+        "jsonl",
+        2**20,
+    )
+    compare(b'{"a":["x",1]}\n{"a":["\\ud800",1]}\n', "jsonl", 2**20)
+    with patch.object(blocks, "MAX_CELL", 20):
+        compare(b'a,b\n"' + b"x" * 90 + b'",y\n', "csv", 8)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from answerkey.datasets import blocks, columns, formats
 from answerkey.datasets.content import Content
 from answerkey.errors import AnswerkeyError
+from answerkey.types import Notice
 
 LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 EXAMPLES = 20_000 if LONG else 40
@@ -42,14 +43,13 @@ ODD_BYTES = (
 SPACINGS = ((",", ":"), (", ", ": "), (",\t", ":"))
 
 Outcome = tuple[list[str], object, object]
-Classes = type[blocks.JsonBlocks] | type[blocks.DelimitedBlocks]
 
 
 def read(raw: bytes, form: formats.FormatName, block: int) -> Outcome:
     """Return the table, its lines and types, or the errors, of a file that is read in blocks of this size."""
     content = Content(f"rows.{form}", Path(f"rows.{form}"), raw=raw)
     chunks: dict[int, pl.DataFrame] = {}
-    notices: list[object] = []
+    notices: list[Notice] = []
     with patch.object(blocks, "BLOCK_BYTES", block), patch.object(formats, "BLOCK_BYTES", block):
         try:
             try:
@@ -157,11 +157,11 @@ def test_mutated_rows_are_read_as_row_by_row(
 ) -> None:
     """Table, types, lines, notices and errors are the same; about half of the files have blocks to take."""
     taken = 0
-    parse = {kind: kind.parse for kind in (blocks.JsonBlocks, blocks.DelimitedBlocks)}
+    parse_json, parse_csv = blocks.JsonBlocks.parse, blocks.DelimitedBlocks.parse
 
-    def count(self: object, raw: bytes) -> object:
+    def count(self: blocks.JsonBlocks | blocks.DelimitedBlocks, raw: bytes) -> object:
         nonlocal taken
-        found = parse[type(self)](self, raw)  # type: ignore[arg-type]  # its own class
+        found = parse_json(self, raw) if isinstance(self, blocks.JsonBlocks) else parse_csv(self, raw)
         taken += found is not None
         return found
 
@@ -209,3 +209,25 @@ def test_any_values_are_read_as_row_by_row(
 def test_any_bytes_are_read_as_row_by_row(raw: bytes, form: formats.FormatName, block: int) -> None:
     """Most of them are no rows at all."""
     compare(raw, form, block)
+
+
+def test_a_block_that_polars_reads_otherwise_is_read_row_by_row() -> None:
+    """A row that is lost, or a cell that is null, is not taken from it."""
+    raw = b'{"a":"x","n":1}\n{"a":"y","n":2}\n'
+    for wrong in (pl.DataFrame({"a": ["x"], "n": [1]}), pl.DataFrame({"a": ["x", None], "n": [1, 2]})):
+        with patch.object(pl, "read_ndjson", lambda *_, wrong=wrong, **__: wrong):
+            found = blocks.JsonBlocks().parse(raw)
+        assert found is not None  # by the other way
+        assert {name: list(cells) for name, cells in found[0].items()} == {"a": ["x", "y"], "n": [1, 2]}
+
+
+def test_rows_that_cannot_be_taken_in_blocks_are_read_row_by_row() -> None:
+    """A last row that ends otherwise, half of a pair inside a list, and a row that is longer than a cell."""
+    compare(
+        b'{"a": 1, "b": 2}\n {"a": 1, "b": 2 }\n' + b'{"a": 1, "b": 2}\n' * 20 + b'{"a": 1, "b": 2 }',
+        "jsonl",
+        2**20,
+    )
+    compare(b'{"a":["x",1]}\n{"a":["\\ud800",1]}\n', "jsonl", 2**20)
+    with patch.object(blocks, "MAX_CELL", 20):
+        compare(b'a,b\n"' + b"x" * 90 + b'",y\n', "csv", 8)

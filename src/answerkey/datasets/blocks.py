@@ -149,8 +149,6 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
         return dict(zip(names, frame.iter_columns(), strict=True)), frame.height
     pieces = text.select(piece.str.replace_all("|".join(escaped), _CUT).str.split(_CUT).explode())
     cells = pieces.select(piece.gather_every(width, place).alias(str(place)) for place in range(width))
-    if cells.height * width != pieces.height:
-        raise _UnlikeError
     escapes = cells.select(pl.all().str.contains("\\", literal=True)) if b"\\" in raw else None
     columns: dict[str, Cells] = {}
     for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):
@@ -274,10 +272,16 @@ class DelimitedBlocks:
         schema = dict.fromkeys(map(str, range(len(self.names))), pl.String)
         with suppress(*FOREIGN):
             frame = pl.read_csv(whole, has_header=False, schema=schema, separator=self.separator)
-            for style in dict.fromkeys((self.style, "necessary", "always")):
+            styles: tuple[Literal["necessary", "always"], ...] = (self.style, "necessary", "always")
+            for style in dict.fromkeys(styles):
                 out = io.BytesIO()
-                options = {"separator": self.separator, "line_terminator": ending, "quote_style": style}
-                frame.write_csv(out, include_header=False, **options)
+                frame.write_csv(
+                    out,
+                    include_header=False,
+                    separator=self.separator,
+                    line_terminator=ending,
+                    quote_style=style,
+                )
                 if out.getvalue() != whole:
                     continue
                 self.style = style

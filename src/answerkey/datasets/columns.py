@@ -555,8 +555,10 @@ def build_table(
                 cells = type_cells(cells, kinds[name], Place(file=file, field=name), lines, unfit[name])
             shape = cells.dtype if isinstance(cells, pl.Series) else find_shape(cells)
             own[name] = choose_type(shape)
-            is_built = isinstance(cells, pl.Series)
-            built.append(cells.alias(name) if is_built else fill_column(name, cells, own[name]))
+            if isinstance(cells, pl.Series):
+                built.append(cells.alias(name))
+            else:
+                built.append(fill_column(name, cells, own[name]))
             if name not in kinds:
                 check_sizes(built[-1], lines, huge, max_cell)
             shapes[name] = merge_shapes(shapes.get(name, pl.Null()), shape)

@@ -36,7 +36,7 @@ class Templates:
 
 #: Both are columns of the dataset.
 COLUMNS = Templates("{{ sample.answer }}", "{{ sample.choices }}", ("answer", "choices", "completion"))
-#: Both are computed from the texts of the options, in a way that no column expression covers.
+#: Both are computed from the texts of the options.
 COMPUTED = Templates(
     "{{ (sample.options | map('first') | list)[sample.position] }}",
     "{{ sample.options | map('first') | list }}",

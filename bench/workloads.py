@@ -38,7 +38,7 @@ class Templates:
 COLUMNS = Templates("{{ sample.answer }}", "{{ sample.choices }}", ("answer", "choices", "completion"))
 #: The labels stand in the task.
 FLAT = Templates("{{ sample.answer }}", ["A", "B", "C", "D"], ("answer", "completion"))
-#: Both are computed from the texts of the options, in a way that no column expression covers.
+#: Both are computed from the texts of the options.
 COMPUTED = Templates(
     "{{ (sample.options | map('first') | list)[sample.position] }}",
     "{{ sample.options | map('first') | list }}",

@@ -281,24 +281,25 @@ def _compute_filter(node: nodes.Filter, value: nodes.Expr, scope: Scope) -> Comp
 
 def _compute_elements(node: nodes.Node, scope: Scope) -> Computed | None:
     """Return the lists that a loop or a filter goes through; the filter `map` makes others of them."""
-    if scope.turns is not None:
+    if scope.turns is not None or (isinstance(node, nodes.Filter) and (node.dyn_args or node.dyn_kwargs)):
         return None
     match node:
-        case nodes.Const(value=str() as letters):
+        case nodes.Const(value=str() as letters) if letters:
             return scope.repeat(list(letters))
         case nodes.Filter(name="list", node=nodes.Expr() as value, args=[], kwargs=[]):
             return _compute_elements(value, scope)
         case nodes.Filter(
-            name="map", node=nodes.Expr() as value, args=[nodes.Const(value=name)], kwargs=[], dyn_args=None
+            name="map", node=nodes.Expr() as value, args=[nodes.Const(value=name)], kwargs=[]
         ) if name in ("first", "string", *_CHANGES):
             return _map_elements(value, lambda cells: _map_texts(cells, name, scope), scope)
-        case nodes.Filter(
-            name="map",
-            node=nodes.Expr() as value,
-            args=[],
-            kwargs=[nodes.Keyword(key="attribute", value=nodes.Const(value=str() as name))],
-            dyn_kwargs=None,
-        ) if name.isidentifier():
+        case nodes.Filter(name="map", node=nodes.Expr() as value, args=[], kwargs=[keyword]):
+            name = keyword.value.value if isinstance(keyword.value, nodes.Const) else None
+            if (
+                cast("str", keyword.key) != "attribute"
+                or not isinstance(name, str)
+                or not name.isidentifier()
+            ):
+                return None
             return _map_elements(value, lambda cells: _take_field(cells, name), scope)
     found = _compute(node, scope)
     if found is None or not isinstance(found.series.dtype, pl.List):
@@ -535,17 +536,15 @@ def _compute_truth(node: nodes.Node, scope: Scope) -> Computed | None:
     if found is None:
         return None
     series, dtype = found.series, found.series.dtype
-    if dtype == pl.Boolean:
-        truth = found.series
-    elif dtype == pl.String:
-        truth = series != ""
+    if dtype == pl.String:
+        series = series != ""
     elif dtype in _WHOLE:
-        truth = series != 0
+        series = series != 0
     elif isinstance(dtype, pl.List):
-        truth = series.list.len() > 0
-    else:
+        series = series.list.len() > 0
+    elif dtype != pl.Boolean:
         return None
-    return Computed(truth.fill_null(value=False), found.good)
+    return Computed(series.fill_null(value=False), found.good)
 
 
 _ORDERS: Final[dict[str, Callable[[pl.Series, pl.Series], pl.Series]]] = {

@@ -117,12 +117,12 @@ def number_values(values: Sequence[object]) -> Distinct:
 class Program:
     """One way to use a template, for its value or for its text: all that is known of it before any table.
 
-    `expression` is what its value is, or what it prints joined by `~`; None for one with statements. `reads`
-    is what decides its value. `path` is what the template consists of, if it is nothing but a path.
+    `expression` is what its value is, or what it prints, and its statements, joined by `~`. `reads` is what
+    decides its value. `path` is what the template consists of, if it is nothing but a path.
     """
 
     recipe: Recipe
-    expression: nodes.Node | None
+    expression: nodes.Node
     reads: Mapping[str, frozenset[Path]]
     path: Path = ()
     #: By the types of columns, whether these compute it.
@@ -198,7 +198,7 @@ class Program:
         whole = [name for name in others if () in self.reads[name]]
         if whole:
             return Plan("rows", reads, f"it uses {listing(whole)} as a whole")
-        if not others and self.expression is not None and self._is_computed(tables):
+        if not others and self._is_computed(tables):
             path = find_path(self.expression, SAMPLE)
             is_plain = path is not None and all(isinstance(step.key, str) for step in path)
             return Plan("column" if is_plain else "column expression", reads)
@@ -208,7 +208,7 @@ class Program:
     @cached_property
     def goes_through(self) -> bool:
         """Whether it goes through all elements of lists, which takes longer than to find equal rows."""
-        whole = nodes.Concat([] if self.expression is None else [self.expression])
+        whole = nodes.Concat([self.expression])
         names = {one.name for one in whole.find_all(nodes.Filter)}
         names |= {one.attr for one in whole.find_all(nodes.Getattr)}
         return not names.isdisjoint({"map", "join", "index"}) or whole.find(nodes.For) is not None
@@ -232,8 +232,6 @@ class Program:
 
     def _is_computed(self, tables: Tables) -> bool:
         """Say whether columns of these types compute it; no value is looked at."""
-        if self.expression is None:
-            return False
         key = frozenset((name, table.encoded, *table.frame.schema.items()) for name, table in tables.items())
         if key not in self._computable:
             empty = {name: table.slice(0, 0) for name, table in tables.items()}
@@ -242,7 +240,7 @@ class Program:
 
     def _compute(self, tables: Tables) -> Computed | None:
         """Return what columns compute; None if these cannot."""
-        if self.expression is None or not self._is_computed(tables):  # before any part of it is computed
+        if not self._is_computed(tables):  # before any part of it is computed
             return None
         if self.goes_through and len(tables[SAMPLE]) <= _FEW_ROWS:
             return None

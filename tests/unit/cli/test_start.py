@@ -34,7 +34,7 @@ UNSCORED = {
     *(f"answerkey.{one}" for one in ("datasets.recognition", "evaluate.session", "metrics.classification")),
     *(f"answerkey.{one}" for one in ("importers", "reports.html", "spec.data_file", "viewer")),
 }
-MOST_MODULES = 97
+MOST_MODULES = 98
 
 
 def test_help_lists_the_commands_there_are(call: Call) -> None:
@@ -73,14 +73,10 @@ def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unuse
 
 def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     """Nothing of live calls, of other metrics, of data files without a task; and Python's end is short."""
-    task = {"key": "t", "display_name": "t", "description": "t"}
-    scorer = {
-        "type": "string_equals_mcqa",
-        "ground_truth_choice": "{{ sample.answer }}",
-        "choices": ["A", "B"],
-    }
-    scorer["metrics"] = [{"type": "mean", "field": "is_correct", "name": "accuracy"}]
-    task["definition"] = {"dataset": {"key": "d"}, "scorers": [scorer]}
+    metrics = [{"type": "mean", "field": "is_correct", "name": "accuracy"}]
+    rule = {"type": "string_equals_mcqa", "ground_truth_choice": "{{ sample.answer }}", "choices": [*"AB"]}
+    definition = {"dataset": {"key": "d"}, "scorers": [{**rule, "metrics": metrics}]}
+    task = {"key": "t", "display_name": "t", "description": "t", "definition": definition}
     (tmp_path / "t.yaml").write_text(json.dumps(task))
     write_rows(tmp_path / "d.jsonl", [{"answer": one} for one in "ABA"])
     write_rows(tmp_path / "c.jsonl", [{"completion": one} for one in ("A", "B. yes", "Answer: A")])

@@ -422,6 +422,15 @@ def test_columns_compute_what_is_exact(source: str, columns: dict[str, object], 
         ("{{ sample.a | map('first') | list }}", {"a": [[[1]]]}),
         ("{{ sample.a | map(attribute='l') | list }}", {"a": [[{"k": 1}]]}),
         ("{{ sample.a | join }}", {"a": [[1]]}),
+        *[
+            (f"{{{{ sample.a | {name} }}}}", {"a": [["x"]]})
+            for name in ("list(*[])", "map('first', **{}) | list")
+        ],
+        *[
+            (f"{{{{ sample.a | map({name}) | list }}}}", {"a": [[{"k": 1}]]})
+            for name in ("attribute=0", "attribute='k.l'", "default=0", "attribute=sample.a")
+        ],
+        ("{% for c in '' %}{{ sample.a }}{% endfor %}", {"a": ["x"]}),
         ("{{ sample.a.index('x') }}", {"a": [[1]]}),
         ("{{ 'x' if sample.a else 'y' }}", {"a": [{"k": 1}]}),
         ("{{ sample.a | int }}{{ sample.a }}", {"a": [1.5]}),

@@ -224,8 +224,8 @@ def pair_rows(sketches: pl.LazyFrame, rows: int, folder: Path) -> tuple[pl.DataF
                 is_new &= ~known
             total += int(is_new.sum())
             bands = pl.sum_horizontal(mask.cast(pl.UInt8) for mask in others)
-            table = pl.select(one.alias("one"), row.alias("other"), bands.cast(pl.UInt8).alias("bands"))
-            parts.append(table.filter(is_new & (table["bands"] >= least)))
+            shared = pl.select(one.alias("one"), row.alias("other"), bands.cast(pl.UInt8).alias("bands"))
+            parts.append(shared.filter(is_new & (shared["bands"] >= least)))
         best = (
             pl.concat(parts).sort("bands", "one", "other", descending=[True, False, False]).head(MOST_PAIRS)
         )
@@ -382,13 +382,15 @@ def find_repeats(
 
 
 #: Rows that belong together: the first two of them, how many, whether their truths differ, how alike.
-_GROUPS = {
-    "one": pl.UInt32,
-    "other": pl.UInt32,
-    "count": pl.UInt32,
-    "differ": pl.Boolean,
-    "value": pl.Float64,
-}
+_GROUPS = pl.Schema(
+    {
+        "one": pl.UInt32,
+        "other": pl.UInt32,
+        "count": pl.UInt32,
+        "differ": pl.Boolean,
+        "value": pl.Float64,
+    }
+)
 
 
 def _find_same(sketches: pl.LazyFrame, rows: int) -> tuple[pl.DataFrame, pl.Series]:

@@ -698,9 +698,8 @@ def _audit(
         first_row += len(rows)
     whole = QuestionPart()
     same, near, skipped = Repeats(), Repeats(), 0
-    with tempfile.TemporaryDirectory(prefix="answerkey-audit-", ignore_cleanup_errors=True) as name_of_folder:
-        folder = Path(name_of_folder)
-        sketches = Spill(folder)
+    with tempfile.TemporaryDirectory(prefix="answerkey-audit-", ignore_cleanup_errors=True) as folder:
+        sketches = Spill(Path(folder))
         for source in sources:
             measure = partial(measure_questions, source, quality, sketches=similarity is not None)
             together = min(BLOCK, fit_rows(source.rows, source.fields.columns, None))
@@ -712,7 +711,7 @@ def _audit(
                 whole.merge(one)
                 progress("audit", whole.rows, first_row)
         if similarity is not None and whole.rows:
-            same, near, skipped = find_repeats(sources, sketches.scan(), similarity, folder)
+            same, near, skipped = find_repeats(sources, sketches.scan(), similarity, Path(folder))
     notices = []
     if skipped:
         notices.append(Notice(f"{skipped} pairs of questions that may be nearly the same were not looked at"))
@@ -818,8 +817,7 @@ def measure_questions(
     # Kind → part of a question → note, and the same for rows whose text is odd.
     kinds: dict[str, dict[int, str]] = {}
     texts: dict[str, dict[int, str]] = {}
-    counts = _count_codes(questions.codes)
-    for code, rows in counts.items():
+    for code, rows in questions.codes.value_counts().iter_rows():
         one = questions.parts[code]
         part.every.add(one, rows)
         for kind, note in find_part_oddities(one):
@@ -841,7 +839,8 @@ def measure_questions(
     if quality is not None:
         labels = read_label_quality(samples, quality[0])
         part.qualities.update(labels.to_list())
-        for code, rows in _count_codes(questions.codes.filter(labels.is_in(sorted(quality[1])))).items():
+        clean = questions.codes.filter(labels.is_in(sorted(quality[1])))
+        for code, rows in clean.value_counts().iter_rows():
             part.clean.add(questions.parts[code], rows)
     if sketches:
         options = pl.Series([list(one.texts) for one in questions.parts], dtype=pl.List(pl.String))
@@ -852,10 +851,6 @@ def measure_questions(
             questions.texts, options, questions.codes, source.first_row + offset
         ).with_columns(hashes.alias("truth"))
     return part
-
-
-def _count_codes(codes: pl.Series) -> dict[int, int]:
-    return dict(codes.value_counts(sort=True).iter_rows())
 
 
 # ------------------------------------------------------------------------------- what stands out

@@ -224,8 +224,8 @@ def pair_rows(sketches: pl.LazyFrame, rows: int, folder: Path) -> tuple[pl.DataF
                 is_new &= ~known
             total += int(is_new.sum())
             bands = pl.sum_horizontal(mask.cast(pl.UInt8) for mask in others)
-            table = pl.select(one.alias("one"), row.alias("other"), bands.cast(pl.UInt8).alias("bands"))
-            parts.append(table.filter(is_new & (table["bands"] >= least)))
+            shared = pl.select(one.alias("one"), row.alias("other"), bands.cast(pl.UInt8).alias("bands"))
+            parts.append(shared.filter(is_new & (shared["bands"] >= least)))
         best = (
             pl.concat(parts).sort("bands", "one", "other", descending=[True, False, False]).head(MOST_PAIRS)
         )
@@ -382,13 +382,15 @@ def find_repeats(
 
 
 #: Rows that belong together: the first two of them, how many, whether their truths differ, how alike.
-_GROUPS = {
-    "one": pl.UInt32,
-    "other": pl.UInt32,
-    "count": pl.UInt32,
-    "differ": pl.Boolean,
-    "value": pl.Float64,
-}
+_GROUPS = pl.Schema(
+    {
+        "one": pl.UInt32,
+        "other": pl.UInt32,
+        "count": pl.UInt32,
+        "differ": pl.Boolean,
+        "value": pl.Float64,
+    }
+)
 
 
 def _find_same(sketches: pl.LazyFrame, rows: int) -> tuple[pl.DataFrame, pl.Series]:
@@ -696,9 +698,8 @@ def _audit(
         first_row += len(rows)
     whole = QuestionPart()
     same, near, skipped = Repeats(), Repeats(), 0
-    with tempfile.TemporaryDirectory(prefix="answerkey-audit-", ignore_cleanup_errors=True) as name_of_folder:
-        folder = Path(name_of_folder)
-        sketches = Spill(folder)
+    with tempfile.TemporaryDirectory(prefix="answerkey-audit-", ignore_cleanup_errors=True) as folder:
+        sketches = Spill(Path(folder))
         for source in sources:
             measure = partial(measure_questions, source, quality, sketches=similarity is not None)
             together = min(BLOCK, fit_rows(source.rows, source.fields.columns, None))
@@ -710,7 +711,7 @@ def _audit(
                 whole.merge(one)
                 progress("audit", whole.rows, first_row)
         if similarity is not None and whole.rows:
-            same, near, skipped = find_repeats(sources, sketches.scan(), similarity, folder)
+            same, near, skipped = find_repeats(sources, sketches.scan(), similarity, Path(folder))
     notices = []
     if skipped:
         notices.append(Notice(f"{skipped} pairs of questions that may be nearly the same were not looked at"))
@@ -816,8 +817,7 @@ def measure_questions(
     # Kind → part of a question → note, and the same for rows whose text is odd.
     kinds: dict[str, dict[int, str]] = {}
     texts: dict[str, dict[int, str]] = {}
-    counts = _count_codes(questions.codes)
-    for code, rows in counts.items():
+    for code, rows in questions.codes.value_counts().iter_rows():
         one = questions.parts[code]
         part.every.add(one, rows)
         for kind, note in find_part_oddities(one):
@@ -839,7 +839,8 @@ def measure_questions(
     if quality is not None:
         labels = read_label_quality(samples, quality[0])
         part.qualities.update(labels.to_list())
-        for code, rows in _count_codes(questions.codes.filter(labels.is_in(sorted(quality[1])))).items():
+        clean = questions.codes.filter(labels.is_in(sorted(quality[1])))
+        for code, rows in clean.value_counts().iter_rows():
             part.clean.add(questions.parts[code], rows)
     if sketches:
         options = pl.Series([list(one.texts) for one in questions.parts], dtype=pl.List(pl.String))
@@ -850,10 +851,6 @@ def measure_questions(
             questions.texts, options, questions.codes, source.first_row + offset
         ).with_columns(hashes.alias("truth"))
     return part
-
-
-def _count_codes(codes: pl.Series) -> dict[int, int]:
-    return dict(codes.value_counts(sort=True).iter_rows())
 
 
 # ------------------------------------------------------------------------------- what stands out

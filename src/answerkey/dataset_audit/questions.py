@@ -198,7 +198,8 @@ def read_questions(samples: Samples, fields: QuestionFields) -> Questions:
         one.distinct(samples) for one in (*fields.options, fields.labels, fields.truth) if one is not None
     ]
     frame = pl.DataFrame([one.codes.alias(str(place)) for place, one in enumerate(found)])
-    codes, combinations = pl.zeros(len(samples), pl.UInt32, eager=True), [()] if len(samples) else []
+    codes = pl.zeros(len(samples), pl.UInt32, eager=True)
+    combinations: list[tuple[int, ...]] = [()] if len(samples) else []
     if found:
         distinct = frame.unique(maintain_order=True).with_row_index("part")
         codes = frame.join(distinct, on=frame.columns, how="left", maintain_order="left")["part"]

@@ -148,9 +148,9 @@ def become(
     for one in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, one in enumerate(files):
-        os.dup2(one, number)
-        os.close(one)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
     if is_leader:
         os.setsid()
     os.chdir(folder)

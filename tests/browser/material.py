@@ -11,6 +11,8 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from answerkey.testing import Reply, TestServer
 
 from .injections import INJECTIONS
@@ -159,13 +161,13 @@ def make_large_run(folder: Path, call: Call, num_samples: int) -> Path:
     """Write a run of as many samples as a large benchmark has, with questions as long as its questions."""
     project = folder / "large"
     project.mkdir()
-    with (project / "rows.jsonl").open("w", encoding="utf-8") as file:
-        for number in range(num_samples):
-            file.write(json.dumps(invent_row(number)) + "\n")
+    pl.DataFrame([invent_row(number) for number in range(num_samples)]).write_parquet(
+        project / "rows.parquet"
+    )
     task = HOSTILE_TASK.replace("hostile", "large").replace("Hostile", "Large")
     (project / "task.yaml").write_text(task, encoding="utf-8")
     out = folder / "runs" / "large"
-    words = ("score", project / "task.yaml", "--dataset", project / "rows.jsonl", "--out", out)
+    words = ("score", project / "task.yaml", "--dataset", project / "rows.parquet", "--out", out)
     carry_out(call, *words)
     return out
 

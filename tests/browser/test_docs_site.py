@@ -94,7 +94,8 @@ def test_a_page_fits_its_screen_in_both_colour_schemes(
 ) -> None:
     """Wide tables and code scroll in their place, the page itself does not; dark is dark."""
     stage = open_stage(f"{site.as_uri()}/", (f"{site.as_uri()}/",), color_scheme=scheme)
-    for name in ("index", "performance", "reference/commands"):
+    wide = ("performance", "reference/commands") if scheme == "light" else ()  # which colours do not change
+    for name in ("index", *wide):
         stage.page.goto(f"{site.as_uri()}/{name}.html")
         for width in (1440, 390):
             stage.page.set_viewport_size({"width": width, "height": 900})

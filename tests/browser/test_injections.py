@@ -189,7 +189,7 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
     viewer.find("table.runs tbody th a", has_text="texts-0").click()
     viewer.settle()
     route = viewer.page.evaluate("location.hash")
-    rows = ROWS if IS_LONG else ROWS[::8]
+    rows = ROWS if IS_LONG else ROWS[::12]
     seen = viewer.walk([address_sample(route, row) for row in rows], PARTS)
     for row, page in zip(rows, seen, strict=True):
         assert page == describe_page(row)
@@ -198,7 +198,7 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
     viewer.settle()
     route = viewer.page.evaluate("location.hash").rpartition("/")[0]
     # The table of each task, which costs the server little; the report above has their overviews.
-    numbers = range(0, len(INJECTIONS), 1 if IS_LONG else 4)
+    numbers = range(0, len(INJECTIONS), 1 if IS_LONG else 9)
     seen = viewer.walk([f"{route}/{number}/samples" for number in numbers], {"names": "header .dim"})
     shown = [make_visible(one) for one in INJECTIONS]
     assert seen == [{"names": [f"{shown[one]} · {shown[one]}"], "foreign": []} for one in numbers]

@@ -26,7 +26,7 @@ class Fresh:
     def make(cls, folder: Path) -> Fresh:
         """Make the environment; unless packages are installed, lend it those of this one except answerkey."""
         options = [] if INSTALLS else ["--without-pip"]
-        command = [sys.executable, "-m", "venv", *options, folder / "venv"]
+        command = [sys.executable, "-m", "venv", *options, str(folder / "venv")]
         subprocess.run(command, check=True, timeout=SECONDS)
         if not INSTALLS:
             (site,) = (folder / "venv").glob("lib/python3*/site-packages")

@@ -28,8 +28,8 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  
 def run_command(folder: Path, *words: str) -> str:
     """Return what a command prints, as that of the script does."""
     environment = SCRIPT.make_environment(folder)
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with Forked(words, cwd=folder, env=environment, text=True, encoding="utf-8", **streams) as process:
+    out, err = subprocess.PIPE, subprocess.STDOUT
+    with Forked(words, cwd=folder, env=environment, encoding="utf-8", stdout=out, stderr=err) as process:
         said, _ = process.communicate()
     assert process.returncode == 0, said
     return str(said)

@@ -117,7 +117,7 @@ def list_words(project: Path, model: str, out: str) -> list[str]:
 def start(*words: str, first: str = "", **environment: str) -> subprocess.Popen[bytes]:
     """Start a command, whose process begins with Python of a test."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    return Forked(words, first=first, env={**os.environ, **environment}, **quiet)  # type: ignore[arg-type]  # Popen's overloads
+    return Forked(words, first=first, env={**os.environ, **environment}, **quiet)
 
 
 def end(process: subprocess.Popen[bytes], timeout: float = LONG_WAIT) -> int:

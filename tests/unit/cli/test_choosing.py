@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.forked import Forked
@@ -78,7 +79,7 @@ class Screen:
 def open_screen(*words: str, **streams: int) -> Iterator[Screen]:
     """Yield a command that runs on a terminal; `streams` are those that lead elsewhere."""
     terminal, inner = pty.openpty()
-    standard = {"stdin": inner, "stdout": inner, "stderr": inner} | streams
+    standard: dict[str, Any] = {"stdin": inner, "stdout": inner, "stderr": inner} | streams
     environment = os.environ | {"TERM": "dumb", "NO_COLOR": "1"}
     with Forked(words, env=environment, start_new_session=True, **standard) as process:
         os.close(inner)

@@ -107,7 +107,7 @@ def test_runs_that_stopped_go_on(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("XDG_CACHE_HOME", str(keep.HOME / "empty"))
     with keep.serve("B") as endpoint:
         resumed = carry_out("resume", f"runs/{name}")
-    expect(f"known-{name}", [line for line in resumed.stderr.splitlines() if "known" in line])
+    expect(f"known-{name}", [line for line in resumed.stderr.splitlines() if line.startswith("calls:")])
     assert 0 < endpoint.asked < len(keep.ROWS)
     expect("show-live", read_metrics(f"runs/{name}"))
 

@@ -279,12 +279,16 @@ def describe_machine() -> str:
     )
 
 
+def _join(content: str, found: re.Match[str]) -> str:
+    return f"{found[1]}{content}\n{found[2]}"
+
+
 def write_page(table: str) -> None:
     """Put the table between its marks in the page."""
     text = PAGE.read_text(encoding="utf-8")
     for name, content in (("machine", describe_machine()), ("table", table)):
-        pattern = rf"(<!-- measured: {name} -->\n).*?(\n<!-- /measured -->)"
-        text = re.sub(pattern, lambda found, put=content: found[1] + put + found[2], text, flags=re.DOTALL)
+        pattern = rf"(<!-- measured: {name} -->\n).*?(<!-- /measured -->)"
+        text = re.sub(pattern, partial(_join, content), text, flags=re.DOTALL)
     PAGE.write_text(text, encoding="utf-8")
 
 

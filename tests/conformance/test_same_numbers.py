@@ -212,7 +212,7 @@ def test_templates_of_every_plan_give_the_same_numbers_in_processes(
     monkeypatch.setattr(prepare, "WORKER_ROWS", 10)
     task = json.loads(json.dumps(TASK))
     scorer = task["definition"]["scorers"][0]
-    scorer["ground_truth_choice"] = "{{ sample.answer | upper if sample.sample_id | length > 1 else 'no' }}"
+    scorer["ground_truth_choice"] = "{% set n = sample.sample_id %}{{ sample.answer | upper if n else 'no' }}"
     chosen: list[str] = []
     choose_spread = prepare.choose_spread
 

@@ -182,7 +182,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     kinds=st.lists(
         st.sampled_from([CELLS, st.integers(), st.lists(CELLS), st.floats(), VALUES]), min_size=1, max_size=4
@@ -204,7 +204,7 @@ def test_any_values_are_read_as_row_by_row(
     compare("\n".join(lines).encode(), "jsonl", 2**20)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(raw=st.binary(max_size=60), form=st.sampled_from(["jsonl", "csv"]), block=st.integers(1, 70))
 def test_any_bytes_are_read_as_row_by_row(raw: bytes, form: formats.FormatName, block: int) -> None:
     """Most of them are no rows at all."""

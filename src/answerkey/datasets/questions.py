@@ -469,7 +469,7 @@ class QuestionColumns:
             new[ID_COLUMN] = own if numbers is None else own + "-" + numbers.cast(pl.String)
         if "completion" in self.columns:
             new["completion"] = self._cells(rows, "completion")
-        encoded = rows.encoded - new.keys()
+        encoded = rows.encoded.difference(new)
         for name, cells in new.items():
             if not isinstance(cells, pl.Series):
                 new[name], encoded = _encode(cells), encoded | {name}

@@ -101,28 +101,31 @@ def test_a_cost_covers_the_whole_process_tree() -> None:
     assert cost.peak > 50_000_000
 
 
-def test_a_promise_is_missed_on_the_wrong_side_of_its_bound_only() -> None:
-    """A floor is missed below, a ceiling above; what was not measured or not promised is not missed."""
-    promise = load("promises").Promise
-    missed = [promise("x", 0.5, 0.6), promise("x", 601, 600, is_ceiling=True)]
-    kept = [promise("x", 0.6, 0.6), promise("x", 600, 600, is_ceiling=True), promise("x", None, 1)]
-    assert [one.is_missed for one in missed + kept] == [True, True, False, False, False]
-    assert promise("x", 3.0, None).to_row() == ["x", "3", "-", "no promise"]
+def test_a_promise_is_missed_above_its_bound_only() -> None:
+    """What was not measured or not promised is not missed."""
+    row = load("run").Row
+    found = [row("x", "", "", "", ratio, most) for ratio, most in [(2.1, 2), (2, 2), (None, 2), (3, None)]]
+    assert [one.is_missed for one in found] == [True, False, False, False]
+    assert found[0].to_cells()[-2:] == ["2.10", "at most 2 MISSED"]
 
 
-def test_the_page_keeps_what_was_written_by_hand() -> None:
-    """Only the blocks change, and a part that was not measured says so."""
-    page, findings = load("page"), load("scoring").Findings()
-    text = "Before.\n<!-- measured: sizes -->\nold\n<!-- /measured -->\nAfter.\n"
-    filled = page.fill_page(text, findings, [])
-    assert filled == text.replace("old", "Not measured.")
-    assert set(page.BLOCK.findall(page.PAGE.read_text())) != set()
+def test_the_page_keeps_what_was_written_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the table and the line about the machine change."""
+    run, page = load("run"), tmp_path / "performance.md"
+    marks = "<!-- measured: table -->", "<!-- /measured -->"
+    assert all(mark in run.PAGE.read_text() for mark in marks)
+    page.write_text("Before.\n{}\nold\n{}\nAfter.\n".format(*marks))
+    monkeypatch.setattr(run, "PAGE", page)
+    for table in ("| a |", "| b |"):
+        run.write_page(table)
+        assert page.read_text() == f"Before.\n{marks[0]}\n{table}\n{marks[1]}\nAfter.\n"
 
 
-def test_the_plot_names_every_line() -> None:
-    """The plot is SVG with one name per line."""
-    plotting = load("plotting")
-    lines = [plotting.Line("ours", [(10, 0.1), (100, 0.5)]), plotting.Line("a < b", [(10, 1.0), (100, 9.0)])]
-    drawn = plotting.draw_plot(lines)
-    assert drawn.startswith("<svg ")
-    assert (">ours</text>" in drawn, ">a &lt; b</text>" in drawn) == (True, True)
+@pytest.mark.parametrize("shape", ["flat", "lm-eval", "replies", "chains"])
+def test_other_shapes_do_not_depend_on_how_they_are_cut(shape: str) -> None:
+    """A row is the same whichever group it is made in."""
+    generating, mix = load("generating"), load("workloads").Mix()
+    whole = generating.make_shape(0, 60, mix, shape)
+    parts = [generating.make_shape(start, start + 20, mix, shape) for start in (0, 20, 40)]
+    assert pl.concat(parts).equals(whole)
+    assert whole.height == 60

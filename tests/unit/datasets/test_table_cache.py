@@ -200,7 +200,7 @@ def test_a_full_disk_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", fail)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
     table = load_table(path)
     assert table.samples.frame.equals(first.samples.frame)

@@ -465,10 +465,10 @@ def parse_choices(value: object) -> tuple[tuple[str, ...], bool]:
         raise RowFault("BAD_CHOICES", "the list of choices is empty", _LIST_HINT)
     found = [_read_character(cell, "BAD_CHOICES", "choice") for cell in cells]
     names = tuple(name for name, _ in found)
-    for position, name in enumerate(names):
-        if name in names[:position]:
-            message = f"choice {name!r} appears twice in {shorten(list(names))}"
-            raise RowFault("BAD_CHOICES", message, "choices must be distinct")
+    if len(set(names)) < len(names):
+        twice = next(name for position, name in enumerate(names) if name in names[:position])
+        message = f"choice {twice!r} appears twice in {shorten(list(names))}"
+        raise RowFault("BAD_CHOICES", message, "choices must be distinct")
     return names, any(is_trimmed for _, is_trimmed in found)
 
 
@@ -511,6 +511,8 @@ def _read_list(value: object) -> Sequence[object]:
 
 def _read_character(cell: object, reason: FaultReason, noun: str) -> tuple[str, bool]:
     """Return the one character of a cell, and whether white space was cut off around it."""
+    if type(cell) is str and len(cell) == 1 and "!" <= cell <= "~":  # nearly every label
+        return cell, False
     if cell is None:
         raise RowFault(reason, f"{noun} is null", "every row needs one; fill the cell or filter the row out")
     if isinstance(cell, bool) or not isinstance(cell, str | int):

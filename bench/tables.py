@@ -28,4 +28,4 @@ class Table:
     def to_markdown(self) -> str:
         """Return the table for a page."""
         ruler = ["---", *["---:"] * (len(self.head) - 1)]
-        return "\n".join(f"| {' | '.join(row)} |" for row in [self.head, ruler, *self.rows])
+        return "\n".join(f"|{'|'.join(row)}|" for row in [self.head, ruler, *self.rows])

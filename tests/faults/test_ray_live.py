@@ -24,7 +24,7 @@ pytest.importorskip("ray", reason="asking from a cluster needs `answerkey[ray]`"
 
 NODES = Path(__file__).parents[2] / "scripts" / "ray_nodes.py"
 KEY = "sk-canary-0123456789abcdef"
-pytestmark = pytest.mark.skipif(
+LONG = pytest.mark.skipif(
     not os.environ.get("ANSWERKEY_LONG"), reason="two nodes are started in the long series"
 )
 SAMPLES = 200
@@ -173,11 +173,11 @@ class Killer:
 
 
 def test_the_key_is_nowhere_but_in_its_header(project: Path, cluster: dict[str, Any]) -> None:
-    """Each node asks the endpoint at its own address; no log of Ray and no file of the run has the key.
+    """Each node asks the endpoint at its own address; no log of Ray, no file of the run has the key.
 
     Also when calls fail, and when the key is refused in the end.
     """
-    words, environment = far(cluster, ANSWERKEY_API_KEY=KEY)
+    words, environment = far(cluster, ANSWERKEY_API_KEY=KEY, TMPDIR=str(project))
     faults = {"500": 0.2, "reset": 0.1, "bad_json": 0.1}
     with TestServer("A", Behaviour(faults=faults, canary=KEY, api_key=KEY)) as server:
         server.change(answers=Revoker(server, SAMPLES // 2))
@@ -209,6 +209,7 @@ class Revoker:
         return "A"
 
 
+@LONG
 def test_a_fallback_reads_the_same_on_a_cluster(project: Path, cluster: dict[str, Any]) -> None:
     """Scores and numbers are those of a run on one machine; each completion is asked about once."""
     read = answer_by_hash(["A", "B", "NONE"])
@@ -232,6 +233,7 @@ def test_a_fallback_reads_the_same_on_a_cluster(project: Path, cluster: dict[str
     assert b'"fallback"' in (project / "far" / "tasks" / "quiz" / "metrics.json").read_bytes()
 
 
+@LONG
 def test_a_run_goes_on_whoever_is_killed(project: Path, cluster: dict[str, Any]) -> None:
     """The main process, then a process that asks, then a node: nothing is paid twice but what was under way.
 

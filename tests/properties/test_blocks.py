@@ -174,6 +174,33 @@ def test_mutated_rows_are_read_as_row_by_row(
     assert taken > FILES // 4
 
 
+#: Cells of a column that are all alike; the rows that a block is judged by show nothing else.
+ALIKE = {
+    "text": '"A"',
+    "whole": "7",
+    "fraction": "0.5",
+    "texts": '["A","B"]',
+    "flag": "true",
+    "object": '{"x":1}',
+}
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_one_odd_cell_far_below_is_read_as_row_by_row(kind: str) -> None:
+    """Whatever stands in one row, or in place of some of its bytes, after many rows that are alike."""
+    comma, colon = SPACINGS[0]
+    rows = [f'{{"a"{colon}{ALIKE[kind]}{comma}"n"{colon}{number}}}' for number in range(30)]
+    odd = [
+        f'{{"a"{colon}{value}{comma}"n"{colon}25}}'.encode("utf-8", "surrogatepass") for value in ODD_VALUES
+    ]
+    plain = rows[25].encode()
+    places = range(len(plain) + 1) if LONG else range(0, len(plain) + 1, 9)
+    odd += [plain[:at] + put + plain[at + size :] for at in places for put in ODD_BYTES for size in (0, 1)]
+    before, after = ("\n".join(part).encode() for part in (rows[:25], rows[26:]))
+    for row in odd:
+        compare(before + b"\n" + row + b"\n" + after, "jsonl", 2**20)
+
+
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | CELLS,

@@ -544,6 +544,8 @@ def build_table(
         first = first if count else lines[0]
         is_regular = is_regular and list(lines) == list(range(first + count, first + count + len(lines)))
         count += len(lines)
+        if LINE in columns:  # refused before it meets our own
+            check_names([*dict.fromkeys([*shapes, *columns])], Place(file=file))
         built = [pl.Series(LINE, lines, dtype=pl.Int64)]
         own: dict[str, pl.DataType | None] = {}
         for name, given in columns.items():

@@ -138,6 +138,7 @@ BROKEN: list[tuple[str, str, str, str, int | None, int | None]] = [
     ("a.jsonl", "", "E210", "the file has no rows", None, None),
     ("a.jsonl", "{}\n{}\n", "E210", "the rows of the file have no columns", None, None),
     ("a.jsonl", '{"": 1}', "E202", "column 1 has no name", None, None),
+    ("a.jsonl", '{"a": 1}\n{"b": 2, " ": 1}', "E202", "column 3 has no name", None, None),
     ("a.jsonl", '[{"a": 1}]', "E202", "the file starts with a list, not with an object", 1, None),
     ("a.jsonl", '{"a": ' + "1" * 5000 + "}", "E202", "a number has too many digits", 1, None),
     ("a.json", " \n", "E210", "the file is empty", None, None),

@@ -117,7 +117,7 @@ def test_the_page_keeps_what_was_written_by_hand(tmp_path: Path, monkeypatch: py
     page.write_text("Before.\n{}\nold\n{}\nAfter.\n".format(*marks))
     monkeypatch.setattr(run, "PAGE", page)
     for table in ("| a |", "| b |"):
-        run.write_page(table)
+        run.write_page(table=table)
         assert page.read_text() == f"Before.\n{marks[0]}\n{table}\n{marks[1]}\nAfter.\n"
 
 

@@ -96,8 +96,8 @@ class Bench:
         }
         found = self.bench.take_turns(works, 7)
         yield compare("`answerkey --help`", found["help"], ("Python alone", found["nothing"]), 6)
-        least = "the libraries that it imports"
-        yield compare("`score` of 100 rows", found["score"], (least, found["libraries"]), 1.4)
+        least = "the libraries that it imports"  # half of 0.5 s on the machine that set the promise
+        yield compare("`score` of 100 rows", found["score"], (least, found["libraries"]), 2)
 
     def measure_scoring(self) -> Iterator[Row]:
         """Yield the rows of scoring Parquet by the default rule."""

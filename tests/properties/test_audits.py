@@ -8,6 +8,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answerkey.datasets.questions import QuestionColumns
+from answerkey.datasets.tables import load_rows
 from answerkey.metrics.base import merge_parts
 from answerkey.run_audit.audit import merge_audit_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
@@ -83,3 +85,32 @@ def test_parts_merge_in_any_grouping(parts: list[dict[str, int]], cut: int) -> N
     """Merging some parts first changes nothing."""
     grouped = [merge_audit_parts(parts[:cut]), merge_audit_parts(parts[cut:])]
     assert merge_audit_parts(grouped) == merge_audit_parts(parts)
+
+
+CELLS = st.sampled_from(["A", "b", "(B)", "C. ", "A) one", "B) two", "one", "ONE", " two", "", "3"])
+ROWS = st.tuples(
+    st.one_of(st.none(), st.lists(CELLS, max_size=4)),
+    st.one_of(st.none(), st.lists(CELLS, max_size=4)),
+    st.one_of(st.none(), CELLS),
+)
+
+
+@given(
+    rows=st.lists(ROWS, min_size=1, max_size=6),
+    form=st.sampled_from(["label", "text", "0"]),
+    has_choices=st.booleans(),
+)
+def test_a_question_is_read_as_it_is_alone(
+    rows: list[tuple[list[str] | None, list[str] | None, str | None]], *, form: str, has_choices: bool
+) -> None:
+    """Whether all truths are written as their options, or only some, changes nothing for a row."""
+    lists = pl.List(pl.String)
+    table = pl.DataFrame(
+        {"options": [one for one, _, _ in rows], "choices": [one for _, one, _ in rows]},
+        schema={"options": lists, "choices": lists},
+    ).with_columns(pl.Series("truth", [one for _, _, one in rows], pl.String))
+    roles = ("options", "truth", *(["choices"] if has_choices else []))
+    columns = QuestionColumns({role: role for role in roles}, form=form)
+    samples = load_rows(table.with_columns(question=pl.lit("?")), name="samples").rows.load()
+    alone = [columns.derive(samples.slice(row, 1)).frame for row in range(len(rows))]
+    assert columns.derive(samples).frame.rows() == pl.concat(alone).rows()

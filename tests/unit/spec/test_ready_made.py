@@ -17,8 +17,9 @@ from answerkey.datasets.sources import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.runner import check
 from answerkey.solvers import SingleTurnSolver
-from answerkey.spec import Overrides, Specification, load_plan, load_task, schema
+from answerkey.spec import Overrides, Specification, load_plan, load_task
 from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
+from answerkey.spec.schema import schema
 from answerkey.types import Samples
 
 from .conftest import value_of

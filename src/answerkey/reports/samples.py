@@ -60,8 +60,8 @@ from answerkey.scorers.mcqa import (
     Passages,
     extract,
     fit_options,
+    keep_texts,
     list_passages,
-    list_texts,
     read_by_rule,
 )
 from answerkey.spec import source_from, task_from_source
@@ -577,20 +577,19 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
     if part.samples is not None:
         passages = list_passages(scorer, part.samples.take(rows), said, known)
     else:
-        texts = list_texts(said.frame["completion"], said.frame["status"])
-        labels = [tuple(one) for one in choices.gather(rows).to_list()]
-        passages = Passages(texts, labels, [None] * len(labels))
+        texts = keep_texts(said.frame["completion"], said.frame["status"])
+        passages = Passages(texts, choices.gather(rows), None)
     fields = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
     nothing = [None] * len(known)
     own = [nothing if (one := known.column(name)) is None else one.to_list() for name in fields]
-    columns = (passages.texts, passages.choices, passages.options, known.counted().to_list(), *own)
+    columns = (passages.list_rows(), known.counted().to_list(), *own)
     own_name = scorer.rule_name
     # What is not told of the options is the same for many samples, and read once.
     has_options, names = scorer.options is not None, [name for name in RULE_NAMES if name != own_name]
     others = {name: has_options and find_rule(name).reads_options for name in names}
     extractors = {} if only_rules else EXTRACTORS
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
-        text, labels, options, is_counted, predicted, truth, rule, span = row
+        (text, labels, options), is_counted, predicted, truth, rule, span = row
         at = find_first(rule or own_name, text) if span is None else (span[0], span[1])
         own_part = None if rule == own_name else (rule or "").partition("/")[2] or None
         readings = [(own_name, "own", predicted, own_part, at)]

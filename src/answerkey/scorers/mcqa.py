@@ -302,11 +302,18 @@ class StringEqualsMcqa(Scorer):
             options=self._find_options(samples),
         )
 
-    def option_texts(self, samples: Samples) -> pl.Series | None:
-        """Return the texts of the choices that a rule is told; None when the field `options` is not given."""
-        if self.options is None:
+    def option_texts(self, samples: Samples, *, only_told: bool = True) -> pl.Series | None:
+        """Return the texts of the choices that a rule is told; None when the field `options` is not given.
+
+        Without `only_told`, those of a column `options` are known, too.
+        """
+        native = None
+        if self.options is not None:
+            native = Template.compile(self.options).series(samples)
+        elif only_told or "options" not in samples.columns:
             return None
-        native = Template.compile(self.options).series(samples)
+        elif "options" not in samples.encoded:
+            native = samples.frame["options"]
         if native is not None and native.dtype == pl.List(pl.String):
             return native.list.eval(pl.element().fill_null(""))
         return pl.Series(self._find_options(samples), dtype=pl.List(pl.String))
@@ -698,28 +705,29 @@ Passage = tuple[str | None, Labels, Labels | None]
 
 @dataclass(frozen=True)
 class Passages:
-    """Completions to read: text (None where there is none), labels and option texts of each.
+    """Completions to read: text (null where there is none), labels and option texts of each.
 
-    `is_told` says that the rules are given the option texts, as the scorer's field `options` does; extractors
-    see them whenever they are known.
+    `options` is None where nobody knows any. `is_told` says that the rules are given them, as the scorer's
+    field `options` does; extractors see them whenever they are known.
     """
 
-    texts: Sequence[str | None]
-    choices: Sequence[Labels]
-    options: Sequence[Labels | None]
+    texts: pl.Series
+    choices: pl.Series
+    options: pl.Series | None
     is_told: bool = False
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def take(self, rows: Sequence[int]) -> Passages:
+    def take(self, rows: pl.Series) -> Passages:
         """Return some of them."""
-        return Passages(
-            [self.texts[row] for row in rows],
-            [self.choices[row] for row in rows],
-            [self.options[row] for row in rows],
-            self.is_told,
+        options = None if self.options is None else self.options.gather(rows)
+        return replace(
+            self, texts=self.texts.gather(rows), choices=self.choices.gather(rows), options=options
         )
+
+    def list_rows(self) -> Iterator[Passage]:
+        """Yield them one by one."""
+        options = [None] * len(self.texts) if self.options is None else self.options.to_list()
+        for text, names, told in zip(self.texts, self.choices.to_list(), options, strict=True):
+            yield text, tuple(names), None if told is None else tuple(told)
 
 
 #: Part after part of a run has the same short texts, and more than one part of a report the same samples:
@@ -768,54 +776,72 @@ def list_passages(
 
     With `only_told`, option texts are those that the scorer is given; else also those of a column `options`.
     """
-    choices, is_told = scores.column("choices"), scorer.options is not None
-    options: Sequence[Labels | None] = [None] * len(samples)
-    if is_told or (not only_told and "options" in samples.columns):
-        options = [None if texts is None else tuple(texts) for texts in scorer.sample_facts(samples).options]
+    choices = scores.column("choices")
     return Passages(
-        list_texts(completions.frame["completion"], completions.frame["status"]),
-        [] if choices is None else [tuple(names) for names in choices.to_list()],
-        options,
-        is_told,
+        keep_texts(completions.frame["completion"], completions.frame["status"]),
+        pl.Series([], dtype=pl.List(pl.String)) if choices is None else choices,
+        scorer.option_texts(samples, only_told=only_told),
+        scorer.options is not None,
     )
 
 
-def list_texts(texts: pl.Series, calls: pl.Series) -> list[str | None]:
-    """Return the texts of completions; None for a refusal and for a reply without any."""
-    return texts.zip_with(calls == CompletionStatus.OK.value, pl.Series([None], dtype=pl.String)).to_list()
+def keep_texts(texts: pl.Series, calls: pl.Series) -> pl.Series:
+    """Return the texts of completions; null for a refusal and for a reply without any."""
+    return texts.zip_with(calls == CompletionStatus.OK.value, pl.Series([None], dtype=pl.String))
 
 
 def reread(passages: Passages, names: Sequence[str]) -> dict[str, pl.Series]:
     """Return what each of these rules and extractors reads in each text: a choice, or null."""
 
-    def number(options: Sequence[Labels | None]) -> tuple[list[Passage], pl.Series]:
+    def number(options: pl.Series | None) -> tuple[list[Passage], pl.Series]:
         """Return the distinct combinations, and which of them each row has."""
-        numbers: dict[Passage, int] = {}
-        keys = zip(passages.texts, passages.choices, options, strict=True)
-        codes = [numbers.setdefault(key, len(numbers)) for key in keys]
-        return list(numbers), pl.Series(codes, dtype=pl.UInt32)
+        given = replace(passages, options=options)
+        columns = [passages.texts.alias("text"), passages.choices.alias("choices")]
+        table = pl.DataFrame(columns if options is None else [*columns, options.alias("options")])
+        rows = table.with_row_index("row")
+        first = rows.select(pl.col("row").first().over(table.columns)).to_series()
+        distinct = first.unique().sort()
+        return list(given.take(distinct).list_rows()), distinct.search_sorted(first)
 
-    plain = number([None] * len(passages))
+    plain = number(None)
     told = seen = plain
-    if any(one is not None for one in passages.options):
+    if passages.options is not None:
         told = number(passages.options) if passages.is_told else plain
-        seen = number(list(map(fit_options, passages.texts, passages.options)))
+        seen = number(_fit_options(passages.texts, passages.options))
     found: dict[str, pl.Series] = {}
     for name in names:
-        labels: list[str | None] = []
         is_rule = name not in EXTRACTORS
         keys, codes = plain
         if find_rule(name).reads_options if is_rule else EXTRACTORS[name].reads_options:
             keys, codes = told if is_rule else seen
-        for text, choices, options in keys:
-            if text is None:
-                labels.append(None)
-            elif is_rule:
-                labels.append(read_by_rule(name, text, choices, options).choice)
-            else:
-                labels.append(extract(name, text, choices, options))
+        labels = [
+            None
+            if text is None
+            else read_by_rule(name, text, choices, options).choice
+            if is_rule
+            else extract(name, text, choices, options)
+            for text, choices, options in keys
+        ]
         found[name] = pl.Series(name, labels, dtype=pl.String).gather(codes)
     return found
+
+
+#: Characters that Python and Polars treat alike, and those of them that are punctuation.
+_PLAIN, _MARKS = r"^[\t\n\x20-\x7e]*$", r"[!-#%-*,-/:;?@\[-\]_{}]"
+
+
+def _fit_options(texts: pl.Series, options: pl.Series) -> pl.Series:
+    """Return option texts as `fit_options` does, if not for as many rows: null where none is looked for."""
+    one = pl.element()
+    size = pl.when(one.str.contains(_PLAIN)).then(
+        one.str.strip_chars().str.replace_all(_MARKS, "").str.len_chars()
+    )
+    distinct = options.unique().to_frame("options")
+    sizes = distinct.with_columns(size=pl.col("options").list.eval(size.otherwise(0)).list.min())
+    rows = pl.DataFrame([texts.alias("text"), options.alias("options")])
+    rows = rows.join(sizes, on="options", how="left", maintain_order="left")
+    is_short = (pl.col("text").str.len_bytes() < pl.col("size")) | pl.col("text").is_null()
+    return rows.select(pl.when(~is_short).then("options")).to_series()
 
 
 def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
@@ -872,7 +898,7 @@ def count_readings(
     is_judged = theirs.is_in([0.0, 1.0]).fill_null(value=False)
     differ = (is_judged & ((theirs == 1) != is_right)).arg_true()
     wanted, truth = theirs.gather(differ) == 1, truths.gather(differ)
-    found = reread(passages.take(differ.to_list()), (*RULE_NAMES, *EXTRACTORS)) if len(differ) else {}
+    found = reread(passages.take(differ), (*RULE_NAMES, *EXTRACTORS)) if len(differ) else {}
     agreeing = {
         name: int(((read == truth).fill_null(value=False) == wanted).sum()) for name, read in found.items()
     }

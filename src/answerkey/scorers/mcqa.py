@@ -561,8 +561,9 @@ class Pair:
 class ResolvedRows:
     """The pairs of choices and truth, and for each row the position of its pair; some pairs have no row.
 
-    A row that is in order and has choices of its own has no pair: what is read is in `cells`, as for all rows
-    then. `options` holds the rows on which the template of the option texts fails.
+    `cells` are the columns of fields that hold in every row just what is read there; a row that is in order
+    and has choices of its own has no pair, but cells. `options` holds the rows on which the template of the
+    option texts fails.
     """
 
     pairs: list[Pair]
@@ -693,6 +694,13 @@ def _resolve_distinct(
         _build_pair({name: read[name][code] for name, code in zip(names, combination, strict=True)})
         for combination in combinations
     ]
+    cells: dict[str, pl.Series] = {}
+    for name in names:
+        # Cells that hold just what is read there: nothing to trim, to compose or to parse, no faults.
+        spelled = [one if isinstance(one, RowFault) else one[0] for one in read[name]]
+        plain = [list(one) if isinstance(one, tuple) else one for one in spelled]
+        series = templates[name].series(written) if plain == list(fields[name].values) else None
+        cells |= {} if series is None or series.dtype != _DTYPES[name] else {name: series}
     if samples.orders is not None:
         moved: dict[tuple[int, str | None], int] = {}
         places = []
@@ -701,7 +709,8 @@ def _resolve_distinct(
             places.append(moved.setdefault((code, truth), len(moved)))
         pairs = [replace(pairs[code], truth=truth) for code, truth in moved]
         codes = pl.Series(places, dtype=pl.UInt32)
-    return ResolvedRows(pairs, codes, options, {})
+        cells.pop("ground_truth_choice", None)
+    return ResolvedRows(pairs, codes, options, cells)
 
 
 def _read_value(name: str, value: object) -> RowFault | tuple[Any, bool]:

@@ -161,12 +161,14 @@ class Bench:
         bench, wide = self.bench, Mix(long=0.5)
         groups = Case(self.rows, mix=wide)
         single = Case(self.rows, mix=wide, words=("--group-rows", str(self.rows)))
-        found = bench.take_turns(
-            {"groups": partial(bench.score, groups), "single": partial(bench.score, single)}, 2
-        )
+        paged = Case(self.rows, mix=wide, words=("--group-rows", str(self.rows), "--pyarrow"))
+        cases = {"groups": groups, "single": single, "paged": paged}
+        found = bench.take_turns({name: partial(bench.score, case) for name, case in cases.items()}, 2)
         limit = ("in groups of 131 k", found["groups"])
         yield compare("`score`, long completions, one row group", found["single"], limit, 1.2)
         yield compare_memory("the same, peak memory", found["single"], limit, 1)
+        yield compare("the same, one row group written by pyarrow", found["paged"], limit, 1.2)
+        yield compare_memory("the same, peak memory", found["paged"], limit, 1.2)
 
     def measure_answers(self) -> Iterator[Row]:
         """Yield the rows of `stated_answer` on texts that are all different."""

@@ -94,7 +94,7 @@ def test_parts_merge_in_any_grouping(parts: list[dict[str, int]], cut: int) -> N
 
 
 CELLS = st.sampled_from(["A", "b", "(B)", "C. ", "A) one", "B) two", "one", "ONE", " two", "", "3"])
-ROWS = st.tuples(
+QUESTIONS = st.tuples(
     st.one_of(st.none(), st.lists(CELLS, max_size=4)),
     st.one_of(st.none(), st.lists(CELLS, max_size=4)),
     st.one_of(st.none(), CELLS),
@@ -102,7 +102,7 @@ ROWS = st.tuples(
 
 
 @given(
-    rows=st.lists(ROWS, min_size=1, max_size=6),
+    rows=st.lists(QUESTIONS, min_size=1, max_size=6),
     form=st.sampled_from(["label", "text", "0"]),
     has_choices=st.booleans(),
 )

@@ -295,10 +295,9 @@ class StringEqualsMcqa(Scorer):
     def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
         rows = resolve_rows(self.templates(), samples)
-        pairs = [rows.pairs[code] for code in rows.codes.to_list()]
         return Known(
-            choices=[pair.choices for pair in pairs],
-            truths=[pair.truth for pair in pairs],
+            choices=[None if one is None else tuple(one) for one in rows.choices.to_list()],
+            truths=rows.truths.to_list(),
             options=self._find_options(samples),
         )
 
@@ -361,7 +360,8 @@ class StringEqualsMcqa(Scorer):
         found = dict.fromkeys(pair.choices for pair in rows.pairs)
         lists = [names for names in found if names is not None]
         silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
-        if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
+        own = rows.codes.is_null() & silent.is_null()
+        if len(lists) == len(found) == 1 and silent.null_count() == len(silent) and not own.any():
             readings = rule.read_all(texts, lists[0], options)
             return readings.with_columns(_mark_truncated(readings["reason"], completions.frame))
         numbers: dict[object, int] = {names: number for number, names in enumerate(lists)}
@@ -375,7 +375,17 @@ class StringEqualsMcqa(Scorer):
         few, parts = table.filter(is_small), table.filter(~is_small).partition_by("group")
         alone = [rule.read(text, lists[group], *told) for text, group, *told in few.drop("row").iter_rows()]
         read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
-        places = spread(pl.concat(part["row"] for part in (few, *parts)), len(texts))
+        order = [part["row"] for part in (few, *parts)]
+        if own.any():
+            given = [one.filter(own) for one in (texts, rows.choices, options) if one is not None]
+            order.append(own.arg_true().alias("row"))
+            if rule.read_own is None:
+                each = zip(*(one.to_list() for one in given), strict=True)
+                each_read = (rule.read(text, tuple(names), *told) for text, names, *told in each)
+                read.append(tabulate(each_read, rule.schema))
+            else:
+                read.append(rule.read_own(*given))
+        places = spread(pl.concat(order), len(texts))
         readings = pl.concat([tabulate(alone, rule.schema), *read]).select(pl.all().gather(places))
         reasons = readings.select(pl.coalesce(silent, "reason").alias("reason")).to_series()
         return readings.with_columns(_mark_truncated(reasons, completions.frame))
@@ -558,8 +568,9 @@ class Pair:
 class ResolvedRows:
     """The pairs of choices and truth, and for each row the position of its pair; some pairs have no row.
 
-    `cells` are the columns of fields that hold in every row just what is read there. `options` holds the rows
-    on which the template of the option texts fails.
+    `cells` are the columns of fields that hold in every row just what is read there; a row that is in order
+    and has choices of its own has no pair, but cells. `options` holds the rows on which the template of the
+    option texts fails.
     """
 
     pairs: list[Pair]
@@ -575,7 +586,8 @@ class ResolvedRows:
         """Yield the faulty rows with each of their faults, in order."""
         bad = self.choose(lambda pair: bool(pair.faults), pl.Boolean()).arg_true().to_list()
         for position in sorted({*bad, *self.options}):
-            yield from ((position, one) for one in self.pairs[self.codes[position]].faults)
+            code = self.codes[position]
+            yield from () if code is None else ((position, one) for one in self.pairs[code].faults)
             if position in self.options:
                 yield position, self.options[position]
 
@@ -601,13 +613,15 @@ class ResolvedRows:
 
 #: More combinations of choices and truths than this are only looked at if there are rows with them.
 MOST_PAIRS = 256
+#: So many rows tell whether most rows have choices of their own.
+_FIRST_ROWS = 1_000
 _DTYPES: dict[str, pl.DataType] = {"choices": pl.List(pl.String), "ground_truth_choice": pl.String()}
 
 
 def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
     """Return choices and truth of every row, the truth at the place to which its option was moved.
 
-    Distinct values are parsed once, and rows are resolved once, for checking and for scoring them.
+    Rows are resolved once, for checking and for scoring them.
     """
     key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
     if key in samples.memo:
@@ -621,6 +635,53 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         options = {
             row: RowFault.from_error("options", one) for row, one in values if isinstance(one, RowError)
         }
+    plain = None if samples.orders is not None else _find_plain(templates, written)
+    if plain is None:
+        rows = _resolve_distinct(templates, samples, written, options)
+    else:
+        good, cells = plain
+        kept, others = good.arg_true(), (~good).arg_true()
+        left = written.take(others)
+        rest = _resolve_distinct(templates, left, left, {})
+        codes = rest.codes.gather(spread(others, len(written)))
+        if len(others):
+            both = {"choices": rest.choices, "ground_truth_choice": rest.truths}
+            places = spread(pl.concat([kept, others]), len(written))
+            cells = {
+                name: pl.concat([cells[name].gather(kept), one]).gather(places) for name, one in both.items()
+            }
+        rows = ResolvedRows(rest.pairs, codes, options, cells)
+    samples.memo[key] = rows
+    return rows
+
+
+def _find_plain(
+    templates: Mapping[str, Template], samples: Samples
+) -> tuple[pl.Series, Mapping[str, pl.Series]] | None:
+    """Return the rows that are read as they stand, and the columns; None where rows have choices in common.
+
+    Such a row has distinct choices, each one character of `PRINTABLE`, and the truth is one of them. What is
+    said of any other row, the rule for one row says.
+    """
+    for part in (samples.slice(0, _FIRST_ROWS), samples):
+        found = {name: templates[name].series(part) for name in _DTYPES if name in templates}
+        cells = {name: one for name, one in found.items() if one is not None and one.dtype == _DTYPES[name]}
+        if len(cells) < len(_DTYPES) or (
+            part is not samples and cells["choices"].n_unique() <= len(part) // 2
+        ):
+            return None
+    choices, truths = cells.values()
+    # A text of single characters with a space between two; its length says that no choice has a space.
+    joined, sizes = choices.list.join(" "), choices.list.len()
+    is_good = joined.str.contains("^[!-~](?: [!-~])*$") & (joined.str.len_bytes() + 1 == 2 * sizes)
+    is_good &= (choices.list.n_unique() == sizes) & choices.list.contains(truths)
+    return is_good.fill_null(value=False), cells
+
+
+def _resolve_distinct(
+    templates: Mapping[str, Template], samples: Samples, written: Samples, options: Mapping[int, RowFault]
+) -> ResolvedRows:
+    """Return choices and truth of every row, each distinct value parsed once."""
     names = [name for name in _DTYPES if name in templates]
     fields = {name: templates[name].distinct(written) for name in names}
     read = {name: [_read_value(name, value) for value in one.values] for name, one in fields.items()}
@@ -656,8 +717,7 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         pairs = [replace(pairs[code], truth=truth) for code, truth in moved]
         codes = pl.Series(places, dtype=pl.UInt32)
         cells.pop("ground_truth_choice", None)
-    rows = samples.memo[key] = ResolvedRows(pairs, codes, options, cells)
-    return rows
+    return ResolvedRows(pairs, codes, options, cells)
 
 
 def _read_value(name: str, value: object) -> RowFault | tuple[Any, bool]:

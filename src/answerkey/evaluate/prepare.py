@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
+
+import polars as pl
 
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
 from answerkey.datasets.recorded import (
@@ -52,7 +54,7 @@ from answerkey.scorers import (
     find_role,
     reads_by_templates,
 )
-from answerkey.scorers.extraction import find_rule
+from answerkey.scorers.extraction import LONE_CHARACTER, ExtractionRule, find_rule
 from answerkey.solvers import (
     ChoiceRankingSolver,
     PassThroughSolver,
@@ -734,18 +736,28 @@ def choose_spread(prepared: Prepared) -> Spread:
         return "alone"
     if prepared.task.snippets or not all(map(reads_by_templates, scorers)):
         return "apart"
-    rules = [find_rule(one.extraction) for one in scorers if isinstance(one, StringEqualsMcqa)]
-    rows, is_many = len(prepared.dataset), len(prepared.dataset) >= WORKER_ROWS
-    if not is_many and (rows <= FEWEST_ROWS or not any(rule.reads_options for rule in rules)):
+    rows, is_many, recorded = len(prepared.dataset), len(prepared.dataset) >= WORKER_ROWS, prepared.recorded
+    readers: list[tuple[StringEqualsMcqa, ExtractionRule]] = []
+    with suppress(SpecError):  # which is told with its place
+        readers = [(one, find_rule(one.extraction)) for one in scorers if isinstance(one, StringEqualsMcqa)]
+    reads_words = any(rule.reads_options for _, rule in readers)
+    if not is_many and (rows <= FEWEST_ROWS or not reads_words):
         return "threads"
     first = prepared.dataset.rows.slice(0, FIRST_ROWS).load(prepared.columns)
-    if is_many and (prepared.recorded is None or _needs_python(prepared.task, first)):
+    if is_many and (recorded is None or _needs_python(prepared.task, first)):
         return "processes"  # traces are read one by one
-    if prepared.recorded is not None and any(rule.has_parts for rule in rules):
+    for scorer, rule in readers:
+        if recorded is None or not rule.has_parts:
+            continue
         # A rule that has no column form reads completions one by one, where most of them are different.
-        said = prepared.recorded.slice(0, len(first)).read(first).frame["completion"]
+        said = recorded.slice(0, len(first)).read(first).frame["completion"].alias("text")
         characters = int(said.str.len_chars().sum()) * rows // len(said)
-        if said.n_unique() > MOST * len(said) and (is_many or characters >= WORKER_CHARACTERS):
+        table = said.to_frame()
+        with suppress(SpecError):
+            told = scorer.option_texts(first) if rule.reads_options else None
+            table = table if told is None else table.with_columns(told.alias("options"))
+        different = table.filter(~pl.col("text").str.contains(LONE_CHARACTER)).n_unique()
+        if different > MOST * len(said) and (is_many or characters >= WORKER_CHARACTERS):
             return "processes"
     return "threads"
 

@@ -296,7 +296,7 @@ def _spread(texts: pl.Series, distinct: pl.Series, readings: Iterable[Reading]) 
 
 
 #: Texts with one character of a word in them: if that names a choice, only an option like it can change it.
-_LONE_CHARACTER = r"^\W*\w\W*$"
+LONE_CHARACTER = r"^\W*\w\W*$"
 #: What follows such a label is an option's text, or a verdict on it.
 _LISTED = re.compile(r"\W*\w[.)]")
 _WORD = re.compile(r"[a-z0-9]+")
@@ -316,8 +316,8 @@ def _read_stated_answers(
     """
     if options is None:
         return _read_distinct(texts, choices, read=read_stated_answer)
-    alike = options.list.eval(pl.element().str.contains(_LONE_CHARACTER)).list.any()
-    is_lone = texts.str.contains(_LONE_CHARACTER) & ~alike.fill_null(value=False)
+    alike = options.list.eval(pl.element().str.contains(LONE_CHARACTER)).list.any()
+    is_lone = texts.str.contains(LONE_CHARACTER) & ~alike.fill_null(value=False)
     lone = _read_distinct(texts.filter(is_lone), choices, read=read_stated_answer)
     is_decided = is_lone.clone()
     is_decided[is_lone.arg_true()] = lone["choice"].is_not_null()

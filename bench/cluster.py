@@ -46,7 +46,7 @@ def measure_turns(bench: Workbench, rows: int) -> dict[str, list[Spent]]:
     found: dict[str, list[Spent]] = {}
 
     def measure(name: str, nodes: Nodes) -> None:
-        shutil.rmtree(out, ignore_errors=True)
+        bench.clear_folder(out)
         spent = run_answerkey([*words, "--out", str(out)], nodes)
         found.setdefault(name, []).append(spent)
         words_of_it = (

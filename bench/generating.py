@@ -252,8 +252,16 @@ def make_shape(start: int, stop: int, mix: Mix, shape: str) -> pl.DataFrame:
     return rows if shape == "rows" else rows.select("question", "position", "answer", "completion")
 
 
-def write_dataset(path: Path, rows: int, mix: Mix, shape: str = "rows", group_rows: int = GROUP_ROWS) -> None:
-    """Write a dataset, group by group."""
+def write_dataset(
+    path: Path,
+    rows: int,
+    mix: Mix,
+    shape: str = "rows",
+    *,
+    group_rows: int = GROUP_ROWS,
+    by_pyarrow: bool = False,
+) -> None:
+    """Write a dataset, group by group; what pyarrow writes is held in memory first."""
     from polars.io.plugins import register_io_source
 
     def yield_groups(
@@ -264,7 +272,11 @@ def write_dataset(path: Path, rows: int, mix: Mix, shape: str = "rows", group_ro
             yield group if columns is None else group.select(columns)
 
     frame = register_io_source(yield_groups, schema=make_shape(0, 1, mix, shape).schema)
-    if path.suffix == ".parquet":
+    if by_pyarrow:
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(frame.collect().to_arrow(), path, row_group_size=group_rows)
+    elif path.suffix == ".parquet":
         frame.sink_parquet(path, row_group_size=group_rows)
     elif path.suffix == ".jsonl":
         frame.sink_ndjson(path)
@@ -290,9 +302,12 @@ def main() -> int:
         )
     parser.add_argument("--shape", choices=SHAPES, default=SHAPES[0])
     parser.add_argument("--group-rows", type=int, default=GROUP_ROWS, help="rows of a row group of Parquet")
+    parser.add_argument("--pyarrow", action="store_true", help="Parquet as pyarrow writes it: small pages")
     given = parser.parse_args()
     mix = Mix(given.unique, given.long, given.unicode, given.relabelled)
-    write_dataset(given.path, given.rows, mix, given.shape, given.group_rows)
+    write_dataset(
+        given.path, given.rows, mix, given.shape, group_rows=given.group_rows, by_pyarrow=given.pyarrow
+    )
     return 0
 
 

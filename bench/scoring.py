@@ -71,8 +71,9 @@ class Workbench:
 
     @staticmethod
     def clear_folder(folder: Path) -> None:
-        """Remove a folder, if it is there."""
+        """Remove a folder, or a file in its place."""
         shutil.rmtree(folder, ignore_errors=True)
+        folder.unlink(missing_ok=True)
 
     def call(self, *words: str | Path) -> Cost:
         """Return the cost of one command of ours, start-up and all."""

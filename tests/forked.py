@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import array
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -173,9 +174,12 @@ def load() -> None:
     import answerkey
 
     warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside the threads of a library
+    gc.disable()
     for module in pkgutil.walk_packages(answerkey.__path__, "answerkey."):
         if not module.name.startswith(LEFT_OUT):
             importlib.import_module(module.name)
+    gc.freeze()  # a search for garbage would copy all of it into each fork
+    gc.enable()
 
 
 if __name__ == "server":

@@ -277,7 +277,7 @@ def write_values(values: pl.Series, *, is_encoded: bool = False) -> Pieces:
     Columns of texts, whole numbers, truth values, usual floats, structs of them and lists of all but floats
     become text as a whole, all others value by value.
     """
-    if values.is_null().all():
+    if values.null_count() == len(values):
         return ["null"]
     if isinstance(values.dtype, pl.Struct) and not values.null_count() and not is_encoded:
         return _write_fields(values.struct.unnest())
@@ -463,7 +463,7 @@ _GUARDED = "${1}'${2}"
 
 def guard_column(texts: pl.Series) -> pl.Series:
     """Return a column of texts in which nothing is a formula; one that holds no text stays as it is."""
-    if texts.dtype != pl.String or texts.is_null().all():
+    if texts.dtype != pl.String or texts.null_count() == len(texts):
         return texts
     if not _holds(texts, f"{_FIRST}|{_LATER}"):
         return texts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, islice
@@ -19,6 +20,8 @@ from .injections import INJECTIONS
 
 ROOT = Path(__file__).parents[2]
 LETTERS = "ABCD"
+#: The injections that are names; the short series has every third, which is of each kind.
+NAMES = INJECTIONS if os.environ.get("ANSWERKEY_LONG") else INJECTIONS[2::3]
 MODELS = {
     "first": "builtin/simulated?accuracy=0.8&style=mixed&seed=0",
     "second": "builtin/simulated?accuracy=0.6&style=mixed&seed=1",
@@ -94,7 +97,7 @@ def answer_from(questions: Path) -> Callable[[Sequence[Mapping[str, object]]], R
 def make_hostile_runs(folder: Path, call: Call) -> None:
     """Write two runs in which every injection is question, option, completion and column, and one of names.
 
-    In the run `names` there is a task for each injection, which is its name and its model's.
+    In the run `names` there is a task for each of `NAMES`, which is its name and its model's.
     """
     for shift in (0, 1):
         project = write_hostile_project(folder / f"texts-{shift}", list_hostile_rows(shift), num_tasks=1)
@@ -103,7 +106,7 @@ def make_hostile_runs(folder: Path, call: Call) -> None:
         {"question": text, "choices": ["A", "B"], "options": [text, "x"], "answer": "A", "completion": text}
         for text in INJECTIONS[:2]
     ]
-    project = write_hostile_project(folder / "names", rows, num_tasks=len(INJECTIONS))
+    project = write_hostile_project(folder / "names", rows, num_tasks=len(NAMES))
     carry_out(call, "run", project, "--out", folder / "runs" / "names")
     for run in (folder / "runs").iterdir():
         rename(run)
@@ -151,7 +154,7 @@ def rename(run: Path) -> None:
     """Give each task and model of a finished run an injection as its name, as a forged run folder would."""
     file = run / "run.json"
     manifest = json.loads(file.read_text(encoding="utf-8"))
-    for entry, name in zip(manifest["tasks"], INJECTIONS, strict=False):
+    for entry, name in zip(manifest["tasks"], NAMES, strict=False):
         entry["display_name"] = name
         entry["model"] = {"name": name, "is_simulated": False}
     file.write_text(json.dumps(manifest), encoding="utf-8")

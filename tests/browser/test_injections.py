@@ -14,7 +14,7 @@ from answerkey.text import make_visible
 
 from .conftest import OpenStage, write_report
 from .injections import INJECTIONS
-from .material import Call, list_hostile_rows
+from .material import NAMES, Call, list_hostile_rows
 from .stage import Stage
 
 IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
@@ -89,18 +89,17 @@ def test_there_are_enough_of_them() -> None:
 
 
 def test_names_of_tasks_and_models_stay_text(names: str, open_stage: OpenStage) -> None:
-    """Each of them is shown to the letter as a task's name and as a model's among all others; some alone."""
+    """Each of them is shown to the letter as a task's name and as a model's among the others, and alone."""
     stage = open_stage(names, offline=True)
     stage.go()
-    assert stage.find("tbody th a").all_text_contents() == [make_visible(one) for one in INJECTIONS]
+    assert stage.find("tbody th a").all_text_contents() == [make_visible(one) for one in NAMES]
     assert stage.list_foreign_markup() == []
     stage.photograph("contents")
-    shown = [make_visible(one) for one in INJECTIONS]
-    numbers = range(0, len(INJECTIONS), 1 if IS_LONG else 3)
-    routes = [f"#/run/r0/{number}" for number in numbers]
+    shown = [make_visible(one) for one in NAMES]
+    routes = [f"#/run/r0/{number}" for number in range(len(NAMES))]
     seen = stage.walk(routes, {"task": "h1", "model": ".subtitle bdi:first-child"})
-    assert seen == [{"task": [shown[one]], "model": [shown[one]], "foreign": []} for one in numbers]
-    turned = next(number for number, one in enumerate(INJECTIONS) if "\u202e" in one)
+    assert seen == [{"task": [one], "model": [one], "foreign": []} for one in shown]
+    turned = next(number for number, one in enumerate(NAMES) if "\u202e" in one)
     stage.turn(f"#/run/r0/{turned}")
     assert stage.page.title() == f"{shown[turned]}, {shown[turned]} · answerkey"
     stage.photograph("task", whole=True)
@@ -198,9 +197,9 @@ def test_the_viewer_shows_texts_as_texts(viewer: Stage) -> None:
     viewer.settle()
     route = viewer.page.evaluate("location.hash").rpartition("/")[0]
     # The table of each task, which costs the server little; the report above has their overviews.
-    numbers = range(0, len(INJECTIONS), 1 if IS_LONG else 9)
+    numbers = range(0, len(NAMES), 1 if IS_LONG else 3)
     seen = viewer.walk([f"{route}/{number}/samples" for number in numbers], {"names": "header .dim"})
-    shown = [make_visible(one) for one in INJECTIONS]
+    shown = [make_visible(one) for one in NAMES]
     assert seen == [{"names": [f"{shown[one]} · {shown[one]}"], "foreign": []} for one in numbers]
-    seen = viewer.walk([f"{route}/{number}" for number in (0, len(INJECTIONS) - 1)], {"task": "h1"})
+    seen = viewer.walk([f"{route}/{number}" for number in (0, len(NAMES) - 1)], {"task": "h1"})
     assert seen == [{"task": [one], "foreign": []} for one in (shown[0], shown[-1])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 from collections.abc import Callable
 from dataclasses import asdict
@@ -140,7 +141,7 @@ def test_every_shard_size_gives_the_same_numbers(
     assert run_rows(tmp_path, "rows.parquet", ROWS) == expected
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2, 3] if os.environ.get("ANSWERKEY_LONG") else [1])
 def test_the_order_of_rows_changes_no_number(
     tmp_path: Path, seed: int, expected: tuple[Any, list[dict[str, Any]]]
 ) -> None:
@@ -150,7 +151,7 @@ def test_the_order_of_rows_changes_no_number(
 
 
 @pytest.mark.parametrize("name", list(WRITERS))
-@pytest.mark.parametrize("size", [43, 150])
+@pytest.mark.parametrize("size", [43, 150] if os.environ.get("ANSWERKEY_LONG") else [43])
 def test_streamed_files_in_shards_give_the_same_numbers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

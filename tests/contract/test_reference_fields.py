@@ -15,7 +15,7 @@ from answerkey.gates.policies import RULE, PolicyFields, RuleFields
 from answerkey.gates.rules import RULES
 from answerkey.scorers import SCORERS
 from answerkey.solvers import SOLVERS
-from answerkey.spec import shapes
+from answerkey.spec import models, shapes
 from answerkey.spec.config import PARAMETERS
 from answerkey.spec.shapes import DEPRECATIONS
 from answerkey.spec.sources import SOURCE
@@ -49,11 +49,11 @@ MODELS: dict[str, list[type[BaseModel]]] = {
     "policies": [PolicyFields, RuleFields, *(RULE.model(kind) for kind in RULES)],
     "dataset-file": [shapes.DatasetFields, fields_of(RowFilter), *(SOURCE.model(kind) for kind in SOURCES)],
     "model-file": [
-        shapes.ModelFields,
-        shapes.ProviderModel,
-        shapes.AdapterFields,
-        shapes.Code,
-        *shapes.CONNECTIONS.values(),
+        models.ModelFields,
+        models.ProviderModel,
+        models.AdapterFields,
+        models.Code,
+        *models.CONNECTIONS.values(),
     ],
 }
 
@@ -61,7 +61,7 @@ WORDS: dict[str, list[str]] = {
     "task-file": [*PARAMETERS, *SCORERS, *SOLVERS, "trials", "declarative_task"],
     "policies": [*RULES, *GateStatus],
     "dataset-file": [*SOURCES, *FOREIGN_TYPES["source"], *get_args(FilterOp)],
-    "model-file": [*shapes.CONNECTIONS, "$provider"],
+    "model-file": [*models.CONNECTIONS, "$provider"],
 }
 
 

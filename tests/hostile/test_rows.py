@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
@@ -259,7 +260,7 @@ def test_rows_on_a_terminal_obey_nothing(form: str, ran: Ran) -> None:
 
 def test_every_sample_is_explained_harmlessly(ran: Ran, call: Callable[..., Any]) -> None:
     """Row, prompt, reasons and completion of each, for people and as JSON, where the texts are whole."""
-    for row in ROWS[::3]:
+    for row in ROWS if os.environ.get("ANSWERKEY_LONG") else ROWS[::8]:
         shown = call("explain", ran.run, row["sample_id"])
         assert shown.code == 0, shown.err
         assert ACTIVE.findall(shown.out + shown.err) == []

@@ -12,7 +12,7 @@ from .corpus import Outcome, make_cases, read_templates, require_refusal, run_ca
 
 ATTACKS = read_templates("attacks")
 BOMBS = read_templates("bombs")
-#: They use the whole second of computing that a row has; the short series takes two of them, drawn by a seed.
+#: They use the whole second of computing that a row has; the short series takes one of them, drawn by a seed.
 WHOLE_SECOND = [
     "A list of lists of lists: as upper case",
     "A list of lists of lists: compared with another",
@@ -22,7 +22,7 @@ WHOLE_SECOND = [
     "Wrapping a long word",
     "Zipped with itself again and again",
 ]
-LEFT_OUT = [] if os.environ.get("ANSWERKEY_LONG") else Random(1).sample(WHOLE_SECOND, 5)
+LEFT_OUT = [] if os.environ.get("ANSWERKEY_LONG") else Random(1).sample(WHOLE_SECOND, 6)
 TRIED = {name: BOMBS[name] for name in BOMBS if name not in LEFT_OUT}
 #: Refused on the row or when it is loaded; stopped; or not even a template.
 CODES = {"E112", "E120", "E206", "E207"}

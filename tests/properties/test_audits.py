@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
 
 import polars as pl
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from answerkey.datasets.questions import QuestionColumns
+from answerkey.datasets.tables import load_rows
 from answerkey.metrics.base import merge_parts
+from answerkey.reader import EXTRACTORS, extractors, first_character, read_leading_label
 from answerkey.run_audit.audit import merge_audit_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
-from answerkey.scorers.mcqa import list_passages, reread
+from answerkey.scorers.extraction import find_rule
+from answerkey.scorers.mcqa import Passages, list_passages, reread
 from answerkey.types import RULE_NAMES, Completions, Samples
 
 LETTERS = ["A", "B", "C", "D"]
@@ -83,3 +91,150 @@ def test_parts_merge_in_any_grouping(parts: list[dict[str, int]], cut: int) -> N
     """Merging some parts first changes nothing."""
     grouped = [merge_audit_parts(parts[:cut]), merge_audit_parts(parts[cut:])]
     assert merge_audit_parts(grouped) == merge_audit_parts(parts)
+
+
+CELLS = st.sampled_from(["A", "b", "(B)", "C. ", "A) one", "B) two", "one", "ONE", " two", "", "3"])
+QUESTIONS = st.tuples(
+    st.one_of(st.none(), st.lists(CELLS, max_size=4)),
+    st.one_of(st.none(), st.lists(CELLS, max_size=4)),
+    st.one_of(st.none(), CELLS),
+)
+
+
+@given(
+    rows=st.lists(QUESTIONS, min_size=1, max_size=6),
+    form=st.sampled_from(["label", "text", "0"]),
+    has_choices=st.booleans(),
+)
+def test_a_question_is_read_as_it_is_alone(
+    rows: list[tuple[list[str] | None, list[str] | None, str | None]], *, form: str, has_choices: bool
+) -> None:
+    """Whether all truths are written as their options, or only some, changes nothing for a row."""
+    lists = pl.List(pl.String)
+    table = pl.DataFrame(
+        {"options": [one for one, _, _ in rows], "choices": [one for _, one, _ in rows]},
+        schema={"options": lists, "choices": lists},
+    ).with_columns(pl.Series("truth", [one for _, _, one in rows], pl.String))
+    roles = ("options", "truth", *(["choices"] if has_choices else []))
+    columns = QuestionColumns({role: role for role in roles}, form=form)
+    samples = load_rows(table.with_columns(question=pl.lit("?")), name="samples").rows.load()
+    alone = [columns.derive(samples.slice(row, 1)).frame for row in range(len(rows))]
+    assert columns.derive(samples).frame.rows() == pl.concat(alone).rows()
+
+
+#: Characters that case, white space and patterns treat in their own ways, and words of cues.
+AWKWARD = [
+    *(
+        "Answer",
+        "ANSWER :",
+        "anſwer:",
+        "the answer is",
+        "The correct answer is",
+        "final answer is",
+        "boxed{A}",
+    ),
+    *(
+        "A",
+        "(B)",
+        "C.",
+        "**D**",
+        "$A$",
+        "_B",
+        "Z",
+        "I",
+        "İ",
+        "ß",
+        "é",
+        "A\u0301",
+        "K",
+        "ΑΣ",
+        "答案",
+        "选",
+        "。",
+        "：",
+    ),
+    *(
+        ":",
+        ",",
+        ".",
+        "1.",
+        "\n",
+        "\r\n",
+        "\t",
+        "\x1c",
+        "\x85",
+        "\u2028",
+        "-" * 70,
+        "=>",
+        "<answer>",
+        "<a",
+        " " * 80,
+    ),
+    *("Antwort:", "réponse :", "one", "two.", "not", "my", "choice:", "I hope", "'", "#", "> ", "a"),
+]
+JOINED = st.tuples(st.sampled_from(["", " "]), st.lists(st.sampled_from(AWKWARD), max_size=40)).map(
+    lambda drawn: drawn[0].join(drawn[1])
+)
+LABELS = st.sampled_from(
+    ["ABCD", "ABCDEFGHIJ", "1234", "abcd", ["é", "A", "ß"], ["A\u0301", "B"], "(.:", "Kkſs", "答选"]
+)
+OPTIONS = st.sampled_from(
+    [None, [], ["one", "two", "(not)"], ["", "."], ["ΑΣ", "ß", "İ"], ["\x1cone", " my choice "]]
+)
+
+
+@given(text=JOINED, labels=LABELS, options=OPTIONS)
+@example(text="İİİ Answer: B", labels="ABCD", options=None)  # lower case is longer
+@example(text="anſwer: B", labels="ABCD", options=None)
+@example(text="x _A A\u0301 (B", labels=["A\u0301", "B"], options=["x", "_A"])
+@example(text="It is b: the answer, D.", labels="ABCD", options=["", "b"])
+def test_looking_at_less_of_a_text_changes_no_extractor(
+    text: str, labels: Sequence[str], options: list[str] | None
+) -> None:
+    """An extractor reads what its patterns find when each is tried at every place of every text."""
+    choices = tuple(labels)
+    found = {name: one.read(text, choices, options) for name, one in EXTRACTORS.items()}
+    slow: dict[str, Any] = {
+        "_find_answer": lambda _text: 0,
+        "_ANSWER_COLON": re.compile(""),
+        "_AT_BEGIN": ("never",),
+        "_LAST_LABEL": "never",
+        "_OPENCOMPASS_ENGLISH": [("", pattern) for pattern in extractors._OPENCOMPASS],
+        "_write_lone": lambda _choices, kind=r"\w": rf"(?<!{kind})LABEL(?!{kind})",
+        "_UNWRAPPED": [("", *one[1:]) for one in extractors._UNWRAPPED],
+    }
+    with patch.multiple(extractors, **slow):
+        assert {name: one.read(text, choices, options) for name, one in EXTRACTORS.items()} == found
+
+
+@given(text=JOINED, labels=LABELS)
+@example(text="- " * 90 + "B", labels="ABCD")
+@example(text="- " * 77 + "<final_answer>B", labels="ABCD")
+def test_the_beginning_of_a_text_says_where_its_wrapping_ends(text: str, labels: Sequence[str]) -> None:
+    """A label is read alike whether some or all of the text that may be wrapping is looked at first."""
+    found = read_leading_label(text, tuple(labels))
+    with patch.object(first_character, "_SHORT_WRAPPING", first_character._LONGEST_WRAPPING):
+        assert read_leading_label(text, tuple(labels)) == found
+
+
+@given(
+    rows=st.lists(st.tuples(st.none() | JOINED, LABELS, OPTIONS), min_size=1, max_size=8),
+    is_told=st.booleans(),
+)
+def test_completions_are_reread_as_one_by_one(
+    *, rows: list[tuple[str | None, Sequence[str], list[str] | None]], is_told: bool
+) -> None:
+    """What is read in distinct texts, with the options that may be in them, is what is read in each row."""
+    lists = pl.List(pl.String)
+    texts = pl.Series([text for text, _, _ in rows], dtype=pl.String)
+    choices = pl.Series([list(labels) for _, labels, _ in rows], dtype=lists)
+    options = pl.Series([told for _, _, told in rows], dtype=lists)
+    found = reread(Passages(texts, choices, options, is_told), (*RULE_NAMES, *EXTRACTORS))
+    for name, column in found.items():
+        for (text, labels, told), label in zip(rows, column, strict=True):
+            if text is None:
+                assert label is None
+            elif name in EXTRACTORS:
+                assert label == EXTRACTORS[name].read(text, tuple(labels), told)
+            else:
+                assert label == find_rule(name).read(text, tuple(labels), told if is_told else None).choice

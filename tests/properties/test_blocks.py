@@ -75,10 +75,10 @@ def refuse(_self: object, _raw: bytes) -> None:
 
 
 def compare(raw: bytes, form: formats.FormatName, block: int) -> None:
-    """Require the same of a file whether its blocks are taken or not."""
+    """Require the same of a file whether its blocks are taken or not, and whatever their size is."""
     found = read(raw, form, block)
     with patching(refuse):
-        assert found == read(raw, form, block)
+        assert found == read(raw, form, 2**20)
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def test_mutated_rows_are_read_as_row_by_row(
         raw = write(choice)
         raw = mutate(raw, choice) if choice.random() < 0.6 else raw
         with patching(count):
-            compare(raw, form, choice.choice((40, 300, 2**20)))
+            compare(raw, form, choice.choice((40, 300, 2**20, 2**20, 2**20)))
     assert taken > FILES // 4
 
 
@@ -238,14 +238,50 @@ def test_any_bytes_are_read_as_row_by_row(raw: bytes, form: formats.FormatName, 
     compare(raw, form, block)
 
 
-def test_a_block_that_polars_reads_otherwise_is_read_row_by_row() -> None:
-    """A row that is lost, or a cell that is null, is not taken from it."""
+def test_a_block_that_polars_cuts_otherwise_is_read_in_another_way() -> None:
+    """A row that is lost, a cell that is null or longer, and another key are not taken from it."""
     raw = b'{"a":"x","n":1}\n{"a":"y","n":2}\n'
-    for wrong in (pl.DataFrame({"a": ["x"], "n": [1]}), pl.DataFrame({"a": ["x", None], "n": [1, 2]})):
-        with patch.object(pl, "read_ndjson", lambda *_, wrong=wrong, **__: wrong):
-            found = blocks.JsonBlocks().parse(raw)
-        assert found is not None  # by the other way
+    schema = dict.fromkeys("0123456", pl.String)
+    cut = pl.read_csv(raw, has_header=False, schema=schema, separator='"', quote_char=None)
+    changes: dict[str, list[list[str | None]]] = {
+        "3": [["x", None], ["x", "yy"]],
+        "5": [["n", "m"], ["n", None]],
+        "6": [[":1}", ":2]"]],
+    }
+    wrong = [cut.with_columns(pl.Series(name, one)) for name, given in changes.items() for one in given]
+    for frame in (cut, cut.head(1), *wrong):
+        with patch.object(pl, "read_csv", lambda *_, frame=frame, **__: frame):
+            reader = blocks.JsonBlocks()
+            found = reader.parse(raw)
+        assert found is not None
+        assert reader.way == (0 if frame is cut else 2)
         assert {name: list(cells) for name, cells in found[0].items()} == {"a": ["x", "y"], "n": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("way", "rows"),
+    [
+        (
+            0,
+            [
+                {"a": "é\n\\", "n": -1, "f": 0.5, "l": ["", "y"]},
+                {"a": "", "n": 2, "f": 1.0, "l": ["\t", "x"]},
+            ],
+        ),
+        (1, [{"a": 'say "x"', "l": ["\\", '"']}, {"a": '\\"\u2028', "l": ['",', '","l":["']}]),
+        (2, [{"a": "x", "l": ["a", "b"]}, {"a": "y", "l": ["c"]}]),
+        (3, [*[{"a": "x", "l": {"a": "b"}}] * 20, {"a": None, "l": {"a": "c"}}]),
+    ],
+)
+def test_rows_that_are_alike_are_read_in_the_fastest_way(way: int, rows: list[dict[str, object]]) -> None:
+    """As many texts in each row, quotes inside of them, lists of several sizes, values of several kinds."""
+    reader = blocks.JsonBlocks()
+    found = reader.parse("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+    assert found is not None
+    assert reader.way == way
+    assert {name: pl.Series(cells).to_list() for name, cells in found[0].items()} == {
+        name: [row[name] for row in rows] for name in rows[0]
+    }
 
 
 def test_rows_that_cannot_be_taken_in_blocks_are_read_row_by_row() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from answerkey.reader import REASONS
 from answerkey.reader import first_character as rule
 from answerkey.scorers import StringEqualsMcqa, judge, mcqa
-from answerkey.scorers.extraction import BeyondPrefix, Prefix, find_rule
+from answerkey.scorers.extraction import PRINTABLE, BeyondPrefix, Prefix, find_rule
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 
 #: `make test-long` draws three times as many examples.
@@ -182,6 +182,70 @@ def test_column_form_is_judge_with_choices_of_each_row(
         assert list(scorer.score(samples, completions).rows()) == expected
 
     check()
+
+
+#: Lists of choices that are wrong, or right only after a look at them: the rule for one row decides.
+ODD_LISTS: tuple[list[str | None] | None, ...] = (
+    None, [], [None], ["A", None], ["A", "A"], ["AB"], ["A B", "", ""], ["A", ""], [" ", "A"], ["A", "B "],
+    ["\x7f", "A"], ["\u212a", "K"], ["\u00c4", "A"], ["A", "\nB"], ["1\ufe0f\u20e3", "2"],
+)  # fmt: skip
+ODD_TRUTHS = (None, "", " A", "AB", "?", "\u212a", "A B")
+
+
+def draw_own_rows(random: Random, count: int) -> tuple[Samples, Completions]:
+    """Return rows of which nearly all have choices of their own, and some are wrong."""
+    lists, truths, texts = [], list[str | None](), []
+    for _ in range(count):
+        names = random.sample(PRINTABLE, random.choice([1, 2, 3, 4, 4, 4]))
+        labels = [f"{space}{name}{mark}" for name in names for space in ("\n", "\n ") for mark in ".):"]
+        pieces = [*names * 6, *JOINTS, *WORDS, *MARKS, *SPACES, *[" "] * 20, *labels * 2, *DOUBLES, *THOUGHTS]
+        first = random.choice([*names, *names, names[0], random.choice(PRINTABLE), *DOUBLES[:3], ""])
+        texts.append(
+            random.choice(["", " "]) + first + "".join(random.choices(pieces, k=random.randrange(9)))
+        )
+        truths.append(random.choice([*names * 4, *ODD_TRUTHS]) if random.random() < 0.2 else names[0])
+        lists.append(random.choice(ODD_LISTS) if random.random() < 0.1 else names)
+    schema = {"truth": pl.String(), "choices": pl.List(pl.String)}
+    frame = pl.DataFrame({"truth": truths, "choices": lists}, schema=schema)
+    samples = Samples(frame, pl.Series([str(position) for position in range(count)]))
+    said = [Completion(text) if random.random() < 0.95 else Completion(None) for text in texts]
+    return samples, Completions.build(samples.ids, said, source="recorded")
+
+
+@pytest.mark.parametrize("extraction", ["first_character", "first_character_literal", "stated_answer"])
+@pytest.mark.parametrize("seed", range(20 if IS_LONG else 3))
+def test_column_form_is_judge_where_no_two_rows_have_the_same_choices(extraction: str, seed: int) -> None:
+    """Rows that expressions find in order, and the others, get what `judge` gives."""
+    samples, completions = draw_own_rows(Random(seed), 1500 if extraction == "first_character" else 150)
+    scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
+    rows = zip(
+        completions.frame["completion"],
+        samples.frame["choices"].to_list(),
+        samples.frame["truth"],
+        strict=True,
+    )
+    expected = [judge(*row, extraction) for row in rows]
+    assert {one.status for one in expected} == {ScoreStatus.SCORED, ScoreStatus.FAILED}
+    assert list(scorer.score(samples, completions).rows()) == expected
+
+
+@pytest.mark.parametrize("options", [None, "{{ sample.truth + sample.choices[0] }}"])
+def test_faults_and_notices_are_those_of_the_rule(
+    options: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where expressions find most rows in order, the others are told as if all were parsed one by one."""
+    scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", options=options)
+    samples, _ = draw_own_rows(Random(5), 400)
+    problems, notices = scorer.check_rows(samples)
+    facts = scorer.sample_facts(samples)
+    monkeypatch.setattr(mcqa, "_find_plain", lambda *_: None)
+    bare = Samples(samples.frame, samples.ids)
+    parsed, told = scorer.check_rows(bare)
+    assert len(problems) > 20
+    assert list(map(repr, problems)) == list(map(repr, parsed))
+    assert len(notices) == 2
+    assert notices == told
+    assert facts == scorer.sample_facts(bare)
 
 
 @given(st.data())

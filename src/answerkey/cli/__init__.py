@@ -8,6 +8,7 @@ commands, and the heavy libraries they need, are imported when a command is call
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -53,7 +54,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 #: Python looks for garbage after so many new objects. Libraries make many while they load, and keep them.
-GARBAGE_THRESHOLD = 10_000
+GARBAGE_THRESHOLD = 200_000
 _BY_NAME = {name: about for group in COMMANDS.values() for name, about in group.items()}
 
 
@@ -123,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words, is_last = list(sys.argv[1:] if arguments is None else arguments), arguments is None
     if is_last:
         gc.set_threshold(GARBAGE_THRESHOLD)
+        # To find plugins, pydantic reads the metadata of every package that is installed.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     code = catch_faults(
         lambda: app.main(words, prog_name="answerkey", standalone_mode=False), words, is_last=is_last
     )

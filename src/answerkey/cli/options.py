@@ -50,7 +50,7 @@ def write_files(folder: Path, texts: Mapping[str, str], *, with_schemas: bool = 
 
     The first line of a YAML file leads editors to its schema, which is written, too.
     """
-    from answerkey.spec import write_schema
+    from answerkey.spec.schema import write_schema
 
     found = dict(texts)
     for kind in KINDS if with_schemas else ():

@@ -45,7 +45,7 @@ from answerkey.cli.options import (
     with_console,
     write_files,
 )
-from answerkey.errors import AnswerkeyError, DataError, NoModelError, Problems, SpecError, raise_all
+from answerkey.errors import AnswerkeyError, DataError, NoModelError, Problems, SpecError
 
 #: An error names so many models that could be called.
 SHOWN = 8
@@ -325,18 +325,8 @@ def score_command(
         options = find_baseline(options)
         file = open_given(file, options.pop("read_as"), console, is_scored=True)
         open_data_file(console, file, options, (), completion_columns)
-        if options["completions"] is None and not completion_columns:
-            from answerkey.evaluate.prepare import Options
-            from answerkey.spec import load_plan
-
-            loaded = load_plan(file, Options(**options))
-            raise_all(loaded.errors)
-            for one in loaded.value.specifications if loaded.value else ():
-                if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
-                    message = f"task `{one.task.key}` calls a model, and `score` calls none"
-                    hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
-                    raise SpecError("E119", message, hint=hint)
-        varied = {"completion_columns": completion_columns}
+        is_recorded = options["completions"] is not None or bool(completion_columns)
+        varied = {"completion_columns": completion_columns, "calls_model": is_recorded}
         return finish(console, run_file(console, file, out=out, options=options | varied), write=write)
 
 

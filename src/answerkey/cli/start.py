@@ -94,7 +94,7 @@ def init_command(
 @with_console
 def schema_command(_console: Console, kind: Kind) -> None:
     """Print the JSON Schema of a file kind: task, run, dataset or model."""
-    from answerkey.spec import schema
+    from answerkey.spec.schema import schema
 
     write_json(schema(kind))
 

@@ -97,8 +97,8 @@ def make_example(samples: Samples, row: int, note: str = "") -> Example:
 #: Each band is the hash of so many minima; questions that agree in one band are held against each other.
 BANDS, BAND_ROWS = 12, 3
 _SEEDS = [str(seed) for seed in range(BANDS * BAND_ROWS)]
-#: How many rows of a table are in memory, and how many are compared together.
-MOST_IN_MEMORY, PAIR_ROWS = 2**20, 2**17
+#: How many rows of a table are in memory, how many are compared, and how many sketched together.
+MOST_IN_MEMORY, PAIR_ROWS, SKETCH_ROWS = 2**19, 2**17, 2**14
 #: Words apart, but signs that carry meaning and characters of scripts without spaces one by one.
 _SINGLE = r"\u3040-\u30ff\u3400-\u9fff"
 _TOKEN = rf"[{_SINGLE}]|[^\W_{_SINGLE}]+|[-+*/=<>^~%$\u00ac\u00b1\u00d7\u00f7\u2190-\u22ff]"
@@ -108,7 +108,7 @@ _TURNING = frozenset({"not", "except", "never", "no", "least", "false", "incorre
 
 
 def sketch_questions(
-    questions: pl.Series, options: pl.Series, codes: pl.Series, first_row: int
+    questions: pl.Series, options: Sequence[Sequence[str]], codes: pl.Series, first_row: int
 ) -> pl.DataFrame:
     """Return for each question its row, the hash of its text, and its bands; options in any order.
 
@@ -116,22 +116,29 @@ def sketch_questions(
     are numbered from `first_row` on. `decisive` is the same for questions whose `Words.decisive` are; null
     where that would take Python's view of Unicode.
     """
-    own = _sketch_texts(questions, "question")
-    told = _sketch_texts(options.list.sort().list.join("\x1f"), "options").select(pl.all().gather(codes))
-    minima = (pl.min_horizontal(own[seed], told[seed]).alias(seed) for seed in _SEEDS)
-    both = pl.DataFrame([own["question"], told["options"]]).with_columns(
-        *minima, decisive=own["decisive"] + told["decisive"]
-    )
+    joined = pl.Series(["\x1f".join(sorted(one)) for one in options], dtype=pl.String)
+    told = _sketch_texts(joined, "options")
     bands = [
         pl.struct(_SEEDS[band * BAND_ROWS : (band + 1) * BAND_ROWS]).hash(band).alias(f"band {band}")
         for band in range(BANDS)
     ]
-    return both.select(
-        pl.int_range(first_row, first_row + pl.len(), dtype=pl.UInt32).alias("row"),
-        pl.struct("question", "options").hash().alias("key"),
-        "decisive",
-        *(pl.when(pl.col(_SEEDS[0]).is_not_null()).then(band) for band in bands),
-    )
+    sketches = []
+    for start in range(0, len(questions) or 1, SKETCH_ROWS):  # few at a time: minima are larger than sketches
+        own = _sketch_texts(questions.slice(start, SKETCH_ROWS), "question")
+        its = told.select(pl.all().gather(codes.slice(start, SKETCH_ROWS)))
+        minima = (pl.min_horizontal(own[seed], its[seed]).alias(seed) for seed in _SEEDS)
+        both = pl.DataFrame([own["question"], its["options"]]).with_columns(
+            *minima, decisive=own["decisive"] + its["decisive"]
+        )
+        first = first_row + start
+        sketch = both.select(
+            pl.int_range(first, first + pl.len(), dtype=pl.UInt32).alias("row"),
+            pl.struct("question", "options").hash().alias("key"),
+            "decisive",
+            *(pl.when(pl.col(_SEEDS[0]).is_not_null()).then(band) for band in bands),
+        )
+        sketches.append(sketch)
+    return pl.concat(sketches)
 
 
 def _sketch_texts(texts: pl.Series, name: str) -> pl.DataFrame:
@@ -215,21 +222,22 @@ def pair_rows(sketches: pl.LazyFrame, rows: int, folder: Path) -> tuple[pl.DataF
     for start in range(0, rows, PAIR_ROWS):
         is_here = pl.col("row").is_between(start, start + PAIR_ROWS - 1)
         found = [one.filter(is_here).collect().sort("row") for one in tables]
-        sides = [one[name] for one in found for name in ("before", "first")]
-        row, parts = found[0]["row"], [best]
-        for place, one in enumerate(sides):
-            others = [one == other for other in sides]
-            is_new = one != row
-            for known in others[:place]:
-                is_new &= ~known
-            total += int(is_new.sum())
-            bands = pl.sum_horizontal(mask.cast(pl.UInt8) for mask in others)
-            shared = pl.select(one.alias("one"), row.alias("other"), bands.cast(pl.UInt8).alias("bands"))
-            parts.append(shared.filter(is_new & (shared["bands"] >= least)))
-        best = (
-            pl.concat(parts).sort("bands", "one", "other", descending=[True, False, False]).head(MOST_PAIRS)
-        )
-        least = int(best["bands"][-1]) if best.height == MOST_PAIRS else 0
+        names = [f"{side} {band}" for band in range(BANDS) for side in ("before", "first")]
+        sides = (one[side] for one in found for side in ("before", "first"))
+        near = pl.DataFrame([found[0]["row"], *map(pl.Series.rename, sides, names)])
+        near = near.filter(pl.any_horizontal(pl.col(names) != pl.col("row")))
+        parts = [best]
+        for place, name in enumerate(names):
+            new = near.filter(pl.all_horizontal(pl.col("row", *names[:place]) != pl.col(name)))
+            bands = pl.sum_horizontal((pl.col(names) == pl.col(name)).cast(pl.UInt8)).cast(pl.UInt8)
+            shared = new.select(one=name, other="row", bands=bands)
+            parts.append(shared.filter(pl.col("bands") >= least))
+            total += new.height
+        every = pl.concat(parts)
+        if every.height > MOST_PAIRS:
+            least = int(every["bands"].sort(descending=True)[MOST_PAIRS - 1])
+        likeliest = every.filter(pl.col("bands") >= least)
+        best = likeliest.sort("bands", "one", "other", descending=[True, False, False]).head(MOST_PAIRS)
     return best.drop("bands"), total
 
 
@@ -461,8 +469,8 @@ def _fold_truth(question: Question) -> str | None:
     """Return the text of the right option; the label stands for an option without any."""
     if (place := question.truth) is None:
         return None
-    texts = question.texts
-    return fold_text(texts[place]) if place < len(texts) else question.labels[place]
+    options = question.options
+    return fold_text(options[place] or "") if place < len(options) else question.labels[place]
 
 
 def _sum_up(sources: Sequence[QuestionRows], groups: pl.DataFrame) -> Repeats:
@@ -843,7 +851,7 @@ def measure_questions(
         for code, rows in clean.value_counts().iter_rows():
             part.clean.add(questions.parts[code], rows)
     if sketches:
-        options = pl.Series([list(one.texts) for one in questions.parts], dtype=pl.List(pl.String))
+        options = [one.texts for one in questions.parts]
         truths = [_fold_truth(one) for one in questions.parts]
         folded = pl.Series([one and one.casefold() for one in truths], dtype=pl.String)
         hashes = folded.hash().set(folded.is_null(), None).gather(questions.codes)

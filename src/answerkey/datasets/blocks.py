@@ -3,8 +3,9 @@
 A block is accepted only with a proof that the readers of `formats` would find the same cells in it, and no
 error; any other block is theirs. So nothing depends on this module but time.
 
-JSON Lines: the first rows say what stands between the values, and of what kind these are. A regular
-expression of that finds that all rows are made so; then what stands between are the values.
+JSON Lines: the first row says what stands between the values. Where every row has as many quotes, Polars cuts
+the rows at them; if what is not in a text is the same in each row, the rest are the values. Other rows: a
+regular expression of what stands between the values, and of their kinds, finds that all rows are made so.
 CSV: Polars parses the block. If its cells, written again by the rules of CSV, are the very bytes of the
 block, they are what any reader of CSV finds there.
 """
@@ -21,8 +22,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
 import polars as pl
 
@@ -44,7 +46,7 @@ Parsed = TypeVar("Parsed")
 #: Columns by name, and how many rows they have.
 Block = tuple[dict[str, Cells], int]
 _WORKERS = 8
-#: Small enough for a processor's cache.
+#: Large beside what each call of Polars takes, small beside the memory of a machine.
 BLOCK_BYTES = 2 * 2**20
 #: After so many blocks in a row that were not alike, one in as many is tried.
 _MISSES = 8
@@ -52,6 +54,9 @@ _MISSES = 8
 _LOOKED_AT = 16
 #: Stands for what is between two values; JSON never has this character as it is.
 _CUT = "\x1f"
+#: Escapes that would be taken for the end of a text, and what they are hidden behind: no JSON has it either.
+_HIDDEN = {r"\\": "\x1e", r"\"": "\x1f"}
+_MARKS, _SPACE = "[\\\\\x1e\x1f]", 0x20
 _BRACE, _COLON, _COMMA = (re.compile(rf"[ \t\r]*{mark}[ \t\r]*") for mark in (r"\{", ":", ","))
 #: Keys that could not be mistaken for the end of a text.
 _KEY = re.compile(r'"\w[^"\\\x00-\x1f]*"')
@@ -74,18 +79,28 @@ class _Kind:
 
 
 _TEXT = _Kind(_INSIDE, '"', '"')
-_WHOLE = _Kind("-?(?:0|[1-9][0-9]{0,17})")
 _SCALAR = _Kind(rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)")
 #: Lists of texts, by what separates the texts.
 _LISTS = {between: _Kind(f"{_INSIDE}(?:{between}{_INSIDE})*", '["', '"]') for between in ('","', '", "')}
 #: Looked at value by value.
 _ANYTHING = _Kind(r"[^\x00-\x1f]+")
+_ESCAPE = r"\\(?s:.?)"
 #: Escapes of one character, and what they stand for.
 _ESCAPES = {rf"\{letter}": meant for letter, meant in zip('\\"/bfnrt', '\\"/\b\f\n\r\t', strict=True)}
 #: The search that finds the leftmost match is faster; older Polars has only the other. Here no two overlap.
 _LEFTMOST: dict[str, Any] = (
     {"leftmost": True} if "leftmost" in inspect.signature(pl.Series([""]).str.replace_many).parameters else {}
 )
+
+
+class _Cuts(NamedTuple):
+    """How a block is cut at its quotes: types and texts of the pieces, the proof, and the cells of a row."""
+
+    schema: dict[str, pl.DataType]
+    texts: list[str]
+    least: pl.Expr
+    size: pl.Expr
+    cells: list[pl.Expr]
 
 
 class _UnlikeError(Exception):
@@ -97,20 +112,87 @@ class JsonBlocks:
     """Parses blocks of JSON Lines; what did not help with the last ones is not tried each time."""
 
     misses: int = 0
-    is_mixed: bool = False
+    way: int = 0
 
     def parse(self, raw: bytes) -> Block | None:
         """Return the rows of a block; None where they are not all alike, or one is wrong."""
         if len(raw) > MAX_CELL or (self.misses >= _MISSES and self.misses % _MISSES):
             self.misses += 1
             return None
-        for is_mixed in (self.is_mixed, not self.is_mixed):
+        whole = raw if raw.endswith(b"\n") else raw + b"\n"
+        for way in sorted(range(len(_WAYS)), key=lambda way: way != self.way):
             with suppress(_UnlikeError, BadJsonError, RecursionError, *FOREIGN):
-                found = _split_block(raw if raw.endswith(b"\n") else raw + b"\n", is_mixed=is_mixed)
-                self.misses, self.is_mixed = 0, is_mixed
+                found = _WAYS[way](whole)
+                self.misses, self.way = 0, way
                 return found
         self.misses += 1
         return None
+
+
+@lru_cache(maxsize=16)
+def _plan_cuts(gaps: tuple[str, ...], sizes: tuple[int | None, ...], same: tuple[str | None, ...]) -> _Cuts:
+    """Return how rows are cut that have these gaps; `sizes` are those of texts (0) and lists of texts (1 on).
+
+    A row is cut into pieces at its quotes; `same` are those that are the same in each row.
+    """
+    texts, cells, at = list[str](), list[pl.Expr](), 0
+    proofs = [pl.col(str(place)) == piece for place, piece in enumerate(same) if piece is not None]
+    for gap, following, size in zip(gaps, gaps[1:], sizes, strict=False):
+        at += gap.count('"')
+        if size is None:
+            before, after = gap.rpartition('"')[2], following.partition('"')[0]
+            whole = pl.col(str(at))
+            cells.append(whole.str.strip_prefix(before).str.strip_suffix(after))
+            proofs.append(whole.str.len_bytes() - cells[-1].str.len_bytes() == len(before + after))
+        else:
+            own = [str(at + place) for place in range(1, 2 * (size or 1), 2)]
+            filled = [pl.col(place).fill_null("") for place in own]
+            cells.append(pl.concat_arr(filled).cast(pl.List(pl.String)) if size else filled[0])
+            texts, at = texts + own, at + 2 * len(own)
+    return _Cuts(
+        dict.fromkeys(map(str, range(len(same))), pl.String()),
+        texts,
+        pl.min_horizontal(proof.sum() for proof in proofs).alias("least"),
+        pl.sum_horizontal(pl.all().str.len_bytes().sum()).alias("size"),
+        [cell.alias(str(place)) for place, cell in enumerate(cells)],
+    )
+
+
+def _cut_at_quotes(raw: bytes, *, is_hidden: bool) -> Block:
+    """Return the rows of a block that all have as many texts; `is_hidden` lets texts have quotes inside."""
+    line, controls = raw[: raw.find(b"\n")].decode(), int((_list_bytes(raw) < _SPACE).sum())
+    names, gaps = _find_gaps(line)
+    first = parse_json(line)
+    if not isinstance(first, dict) or tuple(first) != names or (is_hidden and b'\\"' not in raw):
+        raise _UnlikeError
+    if is_hidden:
+        for escape, mark in _HIDDEN.items():
+            raw, line = raw.replace(escape.encode(), mark.encode()), line.replace(escape, mark)
+    same: list[str | None] = [*line.split('"')]
+    sizes, at = list[int | None](), 0
+    for gap, value in zip(gaps, first.values(), strict=False):
+        at += gap.count('"')
+        listed = value if isinstance(value, list) else [value]
+        if listed and set(map(type, listed)) == {str}:
+            sizes.append(len(listed) if listed is value else 0)
+            same[at + 1 : at + 2 * len(listed) : 2] = [None] * len(listed)
+            at += 2 * len(listed)
+        else:
+            sizes.append(None)
+            same[at] = None
+    if at != len(same) - 1:  # there is a text inside of something else
+        raise _UnlikeError
+    plan = _plan_cuts(tuple(gaps), tuple(sizes), tuple(same))
+    frame = pl.read_csv(raw, has_header=False, schema=plan.schema, separator='"', quote_char=None)
+    escapes = (pl.col(place).str.contains(_MARKS if is_hidden else r"\\").any() for place in plan.texts)
+    found = frame.select(*escapes, plan.least, plan.size).row(0, named=True)
+    rows = frame.height  # each has so many quotes, and a line break, which is the only control character
+    if not found["least"] == controls == rows or found["size"] + rows * len(same) != len(raw):
+        raise _UnlikeError
+    escaped = [frame[place].fill_null("") for place in plan.texts if found[place]]
+    frame = frame.with_columns(_read_texts(one, is_hidden=is_hidden) for one in escaped)
+    columns = zip(names, sizes, frame.select(plan.cells).iter_columns(), strict=True)
+    return {name: _read_values(one) if size is None else one for name, size, one in columns}, rows
 
 
 def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
@@ -139,27 +221,18 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
         is_proved = len({*counts[:-1], counts[-1] + 1}) == 1
     if not is_proved:
         raise _UnlikeError
-    if set(kinds) <= {_TEXT, _WHOLE}:  # what Polars reads fastest
-        schema = {
-            name: pl.String if kind is _TEXT else pl.Int64 for name, kind in zip(names, kinds, strict=True)
-        }
-        frame = pl.read_ndjson(raw, schema=schema)
-        if frame.height != raw.count(b"\n") or any(one.null_count() for one in frame.iter_columns()):
-            raise _UnlikeError
-        return dict(zip(names, frame.iter_columns(), strict=True)), frame.height
     pieces = text.select(piece.str.replace_all("|".join(escaped), _CUT).str.split(_CUT).explode())
     cells = pieces.select(piece.gather_every(width, place).alias(str(place)) for place in range(width))
-    escapes = cells.select(pl.all().str.contains("\\", literal=True)) if b"\\" in raw else None
     columns: dict[str, Cells] = {}
     for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        given, is_escaped = cells[str(place)], None if escapes is None else escapes[str(place)]
+        given = cells[str(place)]
         if kind is _TEXT:
-            columns[name] = _read_texts(given, is_escaped)
+            columns[name] = _read_texts(given)
         elif kind is _ANYTHING:
             columns[name] = _decode_values(given)
         elif not kind.opening:
             columns[name] = _read_values(given)
-        elif is_escaped is None or not is_escaped.any():
+        elif not given.str.contains("\\", literal=True).any():
             columns[name] = given.str.split(next(one for one in _LISTS if _LISTS[one] is kind))
         else:
             columns[name] = _decode_values(kind.opening + given + kind.closing)
@@ -190,25 +263,30 @@ def _find_kind(values: list[object], line: bytes, *, is_mixed: bool) -> _Kind:
     kinds = set(map(type, values))
     if kinds == {str} and not is_mixed:
         return _TEXT
-    if kinds == {int} and not is_mixed:
-        return _WHOLE
     if not kinds & {list, dict}:
         return _SCALAR
     is_texts = all(isinstance(one, list) and one and set(map(type, one)) == {str} for one in values)
     return _LISTS['", "' if b'", "' in line else '","'] if is_texts and not is_mixed else _ANYTHING
 
 
-def _read_texts(cells: pl.Series, is_escaped: pl.Series | None) -> pl.Series:
-    """Return what stands between the quotes of JSON strings as text."""
-    if is_escaped is None or not is_escaped.any():
+def _read_texts(cells: pl.Series, *, is_hidden: bool = False) -> pl.Series:
+    """Return what stands between the quotes of JSON strings as text; with `is_hidden`, some escapes are."""
+    is_escaped = cells.str.contains(_MARKS if is_hidden else r"\\")
+    if not is_escaped.any():
         return cells
     texts = cells.filter(is_escaped)
+    if is_hidden:
+        texts = texts.str.replace_many(list(_HIDDEN.values()), list(_HIDDEN), **_LEFTMOST)
     if texts.str.contains("\\u", literal=True).any():
-        texts = pl.Series([parse_json(f'"{text}"') for text in texts], dtype=pl.String)
+        if not texts.str.contains(rf"\A{_INSIDE}\z").all():
+            raise _UnlikeError
+        read = pl.Series([parse_json(f'"{text}"') for text in texts], dtype=pl.String)
     else:
-        texts = texts.str.replace_many(list(_ESCAPES), list(_ESCAPES.values()), **_LEFTMOST)
-    places = is_escaped.cum_sum().cast(pl.Int64) - is_escaped.cast(pl.Int64)
-    return texts.gather(places.clip(0, len(texts) - 1)).zip_with(is_escaped, cells)
+        read = texts.str.replace_many(list(_ESCAPES), list(_ESCAPES.values()), **_LEFTMOST)
+        # Each escape is one byte less now, unless it is none.
+        if (texts.str.len_bytes() - read.str.len_bytes() != texts.str.count_matches(_ESCAPE)).any():
+            raise _UnlikeError
+    return cells.clone().scatter(is_escaped.arg_true(), read)
 
 
 def _read_values(cells: pl.Series) -> Cells:
@@ -223,7 +301,7 @@ def _read_values(cells: pl.Series) -> Cells:
         inner = cells.str.strip_prefix('"').str.strip_suffix('"')
         is_text = cells.str.len_bytes() == inner.str.len_bytes() + 2
         if is_text.any() and (is_text | is_null).all():
-            return _read_texts(inner, inner.str.contains("\\", literal=True)).set(is_null, None)
+            return _read_texts(inner).set(is_null, None)
     return _decode_values(cells)
 
 
@@ -247,6 +325,15 @@ def _decode_values(cells: pl.Series) -> Cells:
     return found["value"]
 
 
+#: Ways to read a block of JSON Lines, the fastest first; the last lets a column of texts hold other values.
+_WAYS: tuple[Callable[[bytes], Block], ...] = (
+    partial(_cut_at_quotes, is_hidden=False),
+    partial(_cut_at_quotes, is_hidden=True),
+    partial(_split_block, is_mixed=False),
+    partial(_split_block, is_mixed=True),
+)
+
+
 @dataclass
 class DelimitedBlocks:
     """Parses blocks of CSV with these columns, until one of them has no proof.
@@ -259,13 +346,18 @@ class DelimitedBlocks:
     style: Literal["necessary", "always"] = "necessary"
     is_over: bool = False
 
-    def parse(self, raw: bytes) -> tuple[dict[str, Cells], Sequence[int]] | None:
-        """Return the rows of a block, and on which line of it each starts, from 0 on; None if unproved."""
-        ending = "\r\n" if b"\r\n" in raw else "\n"
+    def parse(self, raw: bytes) -> tuple[dict[str, Cells], range | pl.Series, int] | None:
+        """Return the rows of a block, on which line of it each starts, from 0 on, and how many lines it has.
+
+        None if unproved.
+        """
+        returns = raw.count(b"\r") if b"\r" in raw else 0
+        ending = "\r\n" if returns and b"\r\n" in raw else "\n"
         whole = raw if raw.endswith(b"\n") else raw + ending.encode()
         breaks = whole.count(b"\n")
         # A line break of another kind ends a row, and a blank line is none, in a file of one column an error.
-        is_odd = whole.count(b"\r") != (breaks if len(ending) > 1 else 0) or len(self.names) == 1
+        returns += len(whole) - len(raw) - (whole is not raw)
+        is_odd = returns != (breaks if len(ending) > 1 else 0) or len(self.names) == 1
         if self.is_over or is_odd or len(raw) > MAX_CELL or b"\0" in raw:
             self.is_over = True
             return None
@@ -287,19 +379,18 @@ class DelimitedBlocks:
                 self.style = style
                 has_null = any(one.null_count() for one in frame.iter_columns())
                 cells = frame.fill_null("") if has_null else frame
-                lines: Sequence[int] = range(frame.height)
+                lines: range | pl.Series = range(frame.height)
                 if breaks != frame.height:
                     inside = pl.sum_horizontal(pl.all().str.count_matches("\n", literal=True)).cast(pl.Int64)
-                    lines = cells.select((inside + 1).cum_sum().shift(1, fill_value=0)).to_series().to_list()
-                return dict(zip(self.names, cells.iter_columns(), strict=True)), lines
+                    lines = cells.select((inside + 1).cum_sum().shift(1, fill_value=0)).to_series()
+                return dict(zip(self.names, cells.iter_columns(), strict=True)), lines, breaks
         self.is_over = True
         return None
 
 
-def _count_quotes(raw: bytes) -> int:
-    """Return how many there are; faster than Python where there are many."""
-    octets = pl.Series([raw], dtype=pl.Binary).cast(pl.List(pl.UInt8)).explode()
-    return int((octets == ord('"')).sum())
+def _list_bytes(raw: bytes) -> pl.Series:
+    """Return bytes as numbers: to count some of them is faster than Python where there are many."""
+    return pl.Series([raw], dtype=pl.Binary).cast(pl.List(pl.UInt8)).explode()
 
 
 def cut_blocks(stream: BinaryIO, rest: bytes = b"", *, by_row: bool = False) -> Iterator[bytes]:
@@ -307,22 +398,15 @@ def cut_blocks(stream: BinaryIO, rest: bytes = b"", *, by_row: bool = False) -> 
 
     `rest` was read before. A row that is too long for a cell is cut in the middle.
     """
-    size = BLOCK_BYTES * 2 if by_row else BLOCK_BYTES
-    while more := stream.read(max(size, len(rest))):
-        raw = rest + more
-        end = raw.rfind(b"\n") + 1
-        is_open = by_row and _count_quotes(raw[:end]) % 2 == 1
-        while is_open and end:
-            before = raw.rfind(b"\n", 0, end - 1) + 1
-            is_open = raw.count(b'"', before, end) % 2 == 0
-            end = before
-        if by_row and not end and len(raw) > MAX_CELL:
-            end = len(raw)
-        if end:
-            yield raw[:end]
-        rest = raw[end:]
-    if rest:
-        yield rest
+    while raw := rest + stream.read(BLOCK_BYTES):
+        parts, rest = [raw, stream.readline(MAX_CELL if by_row else -1)], b""
+        if by_row:
+            size = len(raw)
+            quotes = int((_list_bytes(raw) == ord('"')).sum()) + parts[1].count(b'"')
+            while quotes % 2 and size <= MAX_CELL and (line := stream.readline(MAX_CELL)):
+                parts.append(line)
+                size, quotes = size + len(line), quotes + line.count(b'"')
+        yield b"".join(parts)
 
 
 def work_ahead(parse: Callable[[bytes], Parsed], blocks: Iterator[bytes]) -> Iterator[tuple[bytes, Parsed]]:

@@ -461,7 +461,8 @@ def check_sizes(
     if most is None or column.dtype != pl.String:
         return
     sizes = column.alias("cell").str.len_bytes()  # Polars would take a name such as `*` for a pattern
-    for position in (sizes > most).arg_true():
+    is_long = sizes > most
+    for position in is_long.arg_true() if is_long.any() else ():
         where = Place(file=errors.file, line=int(lines[position]), field=column.name)
         errors.add("E202", f"the cell has more than {MAX_CELL} bytes", where=where)
 
@@ -478,7 +479,7 @@ def without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True)
+@dataclass
 class SpillFolder:
     """Chunks kept as files in a folder of their own until all have been read."""
 
@@ -542,7 +543,9 @@ def build_table(
         if not lines:
             continue
         first = first if count else lines[0]
-        is_regular = is_regular and list(lines) == list(range(first + count, first + count + len(lines)))
+        following = range(first + count, first + count + len(lines))
+        # Two ranges are compared at once.
+        is_regular = is_regular and (lines == following or list(lines) == list(following))
         count += len(lines)
         if LINE in columns:  # refused before it meets our own
             check_names([*dict.fromkeys([*shapes, *columns])], Place(file=file))

@@ -162,12 +162,12 @@ def _read_rows(
                     text = io.TextIOWrapper(others, encoding="utf-8", newline="")
                     rows = _iterate_cells(content, text, separator, before)
                     break
-                columns, lines = found
+                columns, lines, breaks = found
                 if isinstance(lines, range):
                     yield columns, range(before + 1, before + 1 + len(lines))
                 else:
-                    yield columns, [before + 1 + line for line in lines]
-                before += block.count(b"\n")
+                    yield columns, (lines + before + 1).to_list()
+                before += breaks
         for line, cells in rows:
             if not cells:
                 blank = line

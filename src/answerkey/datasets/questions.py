@@ -533,8 +533,9 @@ class QuestionColumns:
         if self.form == "flag":
             return pl.Series([*map(read_mark, list_cells(self._cells(samples, "truth")))], dtype=pl.Int64)
         said, count = pl.col("said"), pl.col("options").list.len().cast(pl.Int64)
+        options = pl.col("options")
         table = frame.select(
-            pl.col("options").list.eval(pl.element().str.strip_chars()),
+            options.list.eval(pl.element().str.strip_chars()) if self.form == "text" else options,
             pl.coalesce("names", "choices").alias("names"),
             self.read_truth(samples).alias("said"),
         )
@@ -550,17 +551,22 @@ class QuestionColumns:
             place = pl.when((number >= 0) & (number < count)).then(number)
         else:
             most = min(int(table.select(count.max()).item() or 0), len(LABELS))
-            name, wanted = "names", [said, said.str.extract(f"^{_WRAPPED_LABEL}$")]
+            name, pattern, group = "names", f"^{_WRAPPED_LABEL}$", 1
             if self.form == "text":
-                name, wanted = "options", [said, said.str.extract(f"(?s)^{_LABELLED}(.*)$", 2)]
-            table = table.with_columns(pl.col(name).list.eval(pl.element().str.to_lowercase()).alias("lower"))
-            exact = (_match(name, one, most) for one in wanted)
-            place = pl.coalesce(*exact, *(_match("lower", one.str.to_lowercase(), most) for one in wanted))
+                name, pattern, group = "options", f"(?s)^{_LABELLED}(.*)$", 2
+            place = _match(name, said, most)
+            if table.select(place.is_null().any()).item():  # most tables write truths as they write options
+                bare = said.str.extract(pattern, group)
+                lower = pl.col(name).list.eval(pl.element().str.to_lowercase())
+                table = table.with_columns(bare.alias("bare"), lower.alias("lower"))
+                table = table.with_columns(pl.col("said", "bare").str.to_lowercase().name.suffix(" lower"))
+                ways = ((name, "said"), (name, "bare"), ("lower", "said lower"), ("lower", "bare lower"))
+                place = pl.coalesce(_match(one, pl.col(wanted), most) for one, wanted in ways)
             if self.spread and name == "names":  # a spreadsheet may name the column of the right option
                 columns = {one.lower(): at for at, one in enumerate(self.spread)}
                 named = said.str.to_lowercase().replace_strict(columns, default=None, return_dtype=pl.Int64)
                 place = pl.coalesce(place, pl.when(named < count).then(named))
-        return table.select(place.cast(pl.Int64).alias("place")).to_series()
+        return table.with_columns(place=place.cast(pl.Int64))["place"]  # also where no row has options
 
 
 #: The columns that `derive` adds, for whoever reads them row by row.
@@ -666,14 +672,16 @@ def _name_options(texts: pl.Series, labels: pl.Series | None = None) -> pl.DataF
     stated = pl.Series([None] * len(texts), dtype=_TEXT_LISTS) if labels is None else labels
     table = pl.DataFrame([texts.alias("options"), stated.alias("names")])
     count, letters = pl.col("options").list.len(), pl.lit(pl.Series([list(LABELS)], dtype=_TEXT_LISTS))
-    names = pl.col("names").list.eval(pl.element().str.strip_chars())
+    names, stripped = pl.col("names"), pl.col("names").list.eval(pl.element().str.strip_chars())
     is_short = names.list.eval(pl.element().str.len_chars() == 1).list.all()
     own = pl.when(is_short & (names.list.n_unique() == count)).then(names)
-    table = table.with_columns(pl.when(names.list.len() == count).then(names).alias("names"))
+    table = table.with_columns(pl.when(names.list.len() == count).then(stripped).alias("names"))
     table = table.with_columns(own.when(count <= len(LABELS)).then(letters.list.head(count)).alias("choices"))
     first = pl.col("options").list.eval(pl.element().str.extract(f"^{_LABELLED}").fill_null(""))
+    is_labelled = table.select(first.list.join("\0") == pl.col("choices").list.join("\0")).to_series()
+    if not is_labelled.any():
+        return table
     bare = pl.col("options").list.eval(pl.element().str.replace(f"^{_LABELLED}", ""))
-    is_labelled = first.list.join("\0") == pl.col("choices").list.join("\0")
     return table.with_columns(pl.when(is_labelled).then(bare).otherwise("options").alias("options"))
 
 

@@ -13,7 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from io import SEEK_END
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import polars as pl
@@ -209,16 +212,25 @@ class StoredRows(SlicedRows):
     def _read(self, names: list[str]) -> pl.DataFrame:
         if not self.length:
             return pl.DataFrame(schema={name: self.schema.get(name, pl.Int64()) for name in names})
-        if self.stamp is not None and _read_stamp(self.path) != self.stamp:
+        stamp = None if self.stored else _read_stamp(self.path)
+        if self.stamp is not None and stamp != self.stamp:
             raise self._refuse_change()
+        groups, large = ((), frozenset[str]()) if self.stored else _find_groups(self.path, stamp)
+        rows = range(self.offset, self.offset + self.length)
+        found, others = [], [name for name in names if name not in large]
         try:
-            with scan_stored(self.stored) if self.stored else nullcontext(_scan(self.path)) as scan:
-                rows = scan.slice(self.offset, self.length)
-                frame = rows.select(pl.selectors.by_name(*names)).collect()
+            if len(others) < len(names):
+                wide = [name for name in names if name in large]
+                found.append(_read_large(self.path, stamp, wide, rows, groups))
+            if others:
+                with scan_stored(self.stored) if self.stored else nullcontext(_scan(self.path)) as scan:
+                    found.append(_collect(scan, others, rows))
         except FOREIGN as error:
             raise Content(str(self.file), self.path).refuse_damage("Parquet", error) from None
-        if frame.height != self.length:
+        if any(frame.height != self.length for frame in found):
             raise self._refuse_change()
+        columns = {series.name: series for frame in found for series in frame.iter_columns()}
+        frame = pl.DataFrame([columns[name] for name in names])
         changed = [frame[name].cast(self.schema[name]) for name in names if name in self.casts]
         return frame.with_columns(changed) if changed else frame
 
@@ -238,6 +250,109 @@ def _read_stamp(path: Path) -> tuple[int, int] | None:
 
 def _scan(path: Path | str, **options: Any) -> pl.LazyFrame:  # noqa: ANN401 - those of Polars
     return pl.scan_parquet(path, glob=False, use_statistics=False, cache=False, **options)
+
+
+def _collect(scan: pl.LazyFrame, names: Collection[str], rows: range) -> pl.DataFrame:
+    return scan.slice(rows.start, len(rows)).select(pl.selectors.by_name(*names)).collect()
+
+
+#: All of a dictionary is decoded to read any of the rows; most writers end it at 1 MiB, Polars does not.
+LARGE_DICTIONARY = 16 * 2**20
+#: Where the footer is longer, the row groups are many, and small.
+_LONGEST_FOOTER = 2**20
+_FOOTER_END, _PAGE_HEADER = 8, 64
+_DICTIONARY = 11
+#: The row group that was decoded last, by its file, columns and rows.
+_decoded: dict[object, pl.DataFrame] = {}
+_decoding = Lock()
+
+
+def _read_large(
+    path: Path, stamp: object, names: Sequence[str], rows: range, groups: Sequence[range]
+) -> pl.DataFrame:
+    """Return rows of columns with large dictionaries; a row group is decoded once for all parts of it.
+
+    The parts are mostly asked for one after the other.
+    """
+    parts = []
+    for group in groups:
+        wanted = range(max(group.start, rows.start), min(group.stop, rows.stop))
+        if wanted == group:
+            parts.append(_collect(_scan(path), names, group))
+        elif wanted:
+            key = path, stamp, *names, group
+            with _decoding:
+                if key not in _decoded:
+                    _decoded.clear()  # before there is another one in memory
+                    _decoded[key] = _collect(_scan(path), names, group)
+                whole = _decoded[key]
+            parts.append(whole.slice(wanted.start - group.start, len(wanted)))
+    return pl.concat(parts)
+
+
+@lru_cache(maxsize=64)
+def _find_groups(path: Path, stamp: object) -> tuple[Sequence[range], frozenset[str]]:  # noqa: ARG001 - a part of the key
+    """Return the rows of each row group, and the columns with large dictionaries; none where that is unclear.
+
+    What is wrong with a file, Polars says. The numbers are those of the fields in `parquet.thrift`.
+    """
+    groups, large = list[range](), set[str]()
+    try:
+        with path.open("rb") as stream:
+            end = stream.seek(-_FOOTER_END, SEEK_END)
+            size = int.from_bytes(stream.read(4), "little")
+            stream.seek(max(0, end - size))
+            for group in read_thrift(stream.read(size))[4] if size <= _LONGEST_FOOTER else ():
+                start = groups[-1].stop if groups else 0
+                groups.append(range(start, start + group[3]))
+                for about in (column[3] for column in group[1]):
+                    if _DICTIONARY in about:
+                        stream.seek(about[_DICTIONARY])
+                        if read_thrift(stream.read(_PAGE_HEADER))[2] > LARGE_DICTIONARY:
+                            large.add(str(about[3][0], "utf-8"))
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, StopIteration, RecursionError):
+        return (), frozenset()
+    return groups, frozenset(large)
+
+
+def read_thrift(data: bytes) -> dict[int, Any]:
+    """Return a struct of Thrift's compact protocol, its fields by number.
+
+    StopIteration when it is cut off, ValueError when it is none.
+    """
+    left = iter(data)
+
+    def read_number() -> int:
+        number, shift, byte = 0, 0, 0x80
+        while byte & 0x80 and shift < 64:  # noqa: PLR2004 - bits
+            byte = next(left)
+            number |= (byte & 0x7F) << shift
+            shift += 7
+        return number
+
+    def read(kind: int) -> Any:  # noqa: ANN401 - whatever the kind is
+        match kind:
+            case 1 | 2:
+                return kind == 1
+            case 3:
+                return next(left)
+            case 4 | 5 | 6:
+                number = read_number()
+                return number >> 1 ^ -(number & 1)
+            case 8:
+                return bytes(islice(left, read_number()))
+            case 9 if (head := next(left)) & 15 not in {1, 2}:  # which take no room, however many there are
+                return [read(head & 15) for _ in range(head >> 4 if head < 0xF0 else read_number())]  # noqa: PLR2004 - in a byte
+            case 12:
+                fields, field = dict[int, Any](), 0
+                while head := next(left):
+                    field = field + (head >> 4) if head >> 4 else read(4)
+                    fields[field] = read(head & 15)
+                return fields
+        raise ValueError(f"type {kind} is not in a footer")
+
+    found: dict[int, Any] = read(12)
+    return found
 
 
 @contextmanager

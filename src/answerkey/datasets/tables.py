@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -24,9 +25,11 @@ from hashlib import sha256
 from itertools import accumulate
 from math import isnan
 from pathlib import Path
-from typing import Any, Protocol
+from queue import Full, Queue
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from answerkey.datasets.columns import (
     LINE,
@@ -74,6 +77,9 @@ from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listin
 from answerkey.templates import RowError, RowFilter, Template
 from answerkey.types import Notice, Samples, read_limit
 
+if TYPE_CHECKING:
+    from polars._typing import ParquetMetadata
+
 _DELIMITED = frozenset({"csv", "tsv"})
 _BINARY = frozenset({"parquet", "arrow"})
 #: Compressed and binary files hold several times their size.
@@ -87,6 +93,8 @@ VERSION = 1
 #: What was used so many seconds ago may be in use, and what was begun so long ago was given up.
 REST_SECONDS, GIVEN_UP_SECONDS = 3600.0, 86_400.0
 GROUP_BYTES = 64 * 2**20
+#: Rows that are so many times as large as the first ones need groups of fewer rows.
+_UNEVEN = 4
 _KEY = "answerkey"
 _SPILL = ".draft-"
 
@@ -592,6 +600,102 @@ def name_entry(digest: str, form: str, kinds: Mapping[str, str]) -> str:
     return _hash([VERSION, digest, form, sorted(kinds.items())])
 
 
+class _UnevenError(Exception):
+    """Chunks that cannot be written as they come."""
+
+
+class _ParquetFolder(SpillFolder):
+    """Chunks that are written into one Parquet file while the next ones are read.
+
+    The first says which types all have, how large rows are, and whether each row is on the line after the one
+    before it; if not, lines are a column. A chunk that is otherwise is refused.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._waiting: Queue[pl.DataFrame | None] = Queue(1)
+        self._pool = ThreadPoolExecutor(1)
+        self._written: Future[None] | None = None
+        self._known = ""
+
+    def __setitem__(self, number: int, frame: pl.DataFrame) -> None:
+        size = frame.estimated_size() / frame.height
+        if self._written is None:
+            self._schema, self._size, self._line = frame.schema, size, int(frame[LINE][0])
+        is_next = frame[LINE].equals(pl.int_range(self._line, self._line + frame.height, eager=True))
+        if self._written is None:
+            self._has_lines = not is_next
+            self._written = self._pool.submit(self._write)
+        if frame.schema != self._schema or size > _UNEVEN * self._size or not (is_next or self._has_lines):
+            raise _UnevenError
+        self._line += frame.height
+        self._put(frame if self._has_lines else frame.drop(LINE))
+
+    def __getitem__(self, number: int) -> pl.DataFrame:
+        raise _UnevenError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError, pl.exceptions.PolarsError):  # `finish` has told it
+            self._put(None)
+        self._pool.shutdown()
+
+    def finish(self, known: str) -> None:
+        """Write what is known of the table at the end of the file."""
+        self._known = known
+        self._put(None)
+        if self._written is not None:
+            self._written.result()
+        if pl.read_parquet_metadata(self.folder / "whole").get(_KEY) != known:
+            raise _UnevenError
+
+    def _put(self, frame: pl.DataFrame | None) -> None:
+        """Hand a chunk to the writer, when it has room; raises what has ended it."""
+        while self._written is not None:
+            if self._written.done():
+                self._written.result()
+                break
+            with suppress(Full):
+                self._waiting.put(frame, timeout=1)
+                break
+
+    def _write(self) -> None:
+        def iterate(*_: object) -> Iterator[pl.DataFrame]:
+            while (frame := self._waiting.get()) is not None:
+                yield frame
+
+        schema = {name: dtype for name, dtype in self._schema.items() if self._has_lines or name != LINE}
+        # Polars asks for what is written at the end when all rows are there.
+        scan = register_io_source(iterate, schema=schema)
+        _write_parquet(scan, self.folder, self._size, lambda _: {_KEY: self._known})
+
+
+def _write_parquet(scan: pl.LazyFrame, folder: Path, size: float, metadata: ParquetMetadata) -> None:
+    """Write rows of about so many bytes as Parquet, in groups of a bearable size."""
+    scan.sink_parquet(
+        folder / "whole",
+        compression="lz4",
+        statistics=False,
+        row_group_size=max(1, min(int(GROUP_BYTES / max(size, 1)), BLOCK_ROWS)),
+        metadata=metadata,
+    )
+
+
+def _describe(built: BuiltTable) -> str:
+    """Return what is stored of a table beside its rows; notices without the file, another each time."""
+    places = [(one, one.where or Place()) for one in built.notices]
+    known = {
+        "rows": built.rows,
+        "encoded": sorted(built.encoded),
+        "first_line": built.first_line,
+        "notices": [[one.message, one.hint, where.line, where.field] for one, where in places],
+        "spans": list(built.spans),
+    }
+    return json.dumps(known)
+
+
 def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> BuiltRows:
     """Return the table of the cache with this key; without one it is built by way of chunks in files.
 
@@ -619,27 +723,16 @@ def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> B
     if folder is None:
         spill = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
     try:
-        built = build(SpillFolder(spill))
         whole = spill / "whole"
-        scan = pl.scan_ipc(sorted(spill.glob("*.arrow")), glob=False)
-        rows = max(1, GROUP_BYTES * built.rows // max(built.size, 1))  # groups of a bearable size
-        # Notices are stored without the name of the file, another each time.
-        places = [(one, one.where or Place()) for one in built.notices]
-        known = {
-            "rows": built.rows,
-            "encoded": sorted(built.encoded),
-            "first_line": built.first_line,
-            "notices": [[one.message, one.hint, where.line, where.field] for one, where in places],
-            "spans": list(built.spans),
-        }
-        (scan if built.first_line is None else scan.drop(LINE)).sink_parquet(
-            whole,
-            compression="zstd",
-            compression_level=1,
-            statistics=False,
-            row_group_size=min(rows, BLOCK_ROWS),
-            metadata={_KEY: json.dumps(known)},
-        )
+        try:
+            with _ParquetFolder(spill) as chunks:
+                built = build(chunks)
+                chunks.finish(_describe(built))
+        except _UnevenError:
+            built = build(SpillFolder(spill))
+            scan = pl.scan_ipc(sorted(spill.glob("*.arrow")), glob=False)
+            scan = scan if built.first_line is None else scan.drop(LINE)
+            _write_parquet(scan, spill, built.size / built.rows, {_KEY: _describe(built)})
         if folder is not None:
             path = whole.replace(folder / f"{key}.parquet")
             _make_room(folder, limit, path)

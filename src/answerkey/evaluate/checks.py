@@ -6,7 +6,6 @@ shards is merged into one `RowProblems`, to which `check_whole` adds what is wro
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import unicodedata
@@ -467,7 +466,9 @@ def _shows(prompt: object, texts: Sequence[str]) -> bool:
 
 def _join_words(text: str) -> str:
     """Return the words of a text, however it is written: case, marks, white space, JSON or HTML escapes."""
-    plain = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), html.unescape(text))
+    from html import unescape
+
+    plain = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), unescape(text))
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", _BREAK.sub(" ", plain)).casefold()))
 
 

@@ -60,12 +60,14 @@ def run_matrix(
     completion_columns: Sequence[str | None] = (),
     out: str | RunPlace | None = None,
     display: Display | None = None,
+    calls_model: bool = True,
     **options: Unpack[RunOptions],
 ) -> Matrix:
     """Run a file once for each model, or each completion column.
 
     Without `models`, they are those of the file's `matrix`. Each run has a folder below `out`; one alone has
-    `out` itself, and raises what ends it. Options as in `Options`; limits are those of each run.
+    `out` itself, and raises what ends it. Options as in `Options`; limits are those of each run. Without
+    `calls_model`, a task that has no recorded completions is E119.
     """
     if len(models) > 1 and len(completion_columns) > 1:
         message = "`--model` and `--completion-column` are both given several times"
@@ -79,6 +81,11 @@ def run_matrix(
     ):
         chosen = read_options("run_matrix", {**given, "model": model, "completion_column": column})
         plan, notices = runner.read_plan(path, chosen)
+        for one in () if calls_model else plan.specifications:
+            if one.completions is None and one.task.solver is not None and one.task.solver.needs_model:
+                message = f"task `{one.task.key}` calls a model, and `score` calls none"
+                hint = "add `--completions FILE` or `--completion-column NAME`, or use `answerkey run`"
+                raise SpecError("E119", message, hint=hint)
         names = list(plan.matrix) or ["-".join(filter(None, (chosen.model_name, column)))]
         planned += [(name, one, notices, chosen) for name, one in zip(names, plan.split(), strict=True)]
     engine = open_engine(first.engine, first.ray_address)

@@ -687,19 +687,24 @@ def _join_columns(found: Iterable[Columns], dataset: Dataset | None = None) -> C
 
 #: Starting worker processes takes as long as rendering so many rows.
 WORKER_ROWS = 50_000
+#: The same for characters of completions that are read word by word.
+WORKER_CHARACTERS = 12_000_000
 #: What is rendered once per distinct value is rendered for most rows, if it is for most of the first ones.
 FIRST_ROWS = 2_000
 MOST = 0.5
 #: A shard of at most so many bytes of cells is worked on at a time, on each core.
-SHARD_BYTES = 32 * 2**20
+SHARD_BYTES = 20 * 2**20
 FEWEST_ROWS = 1_000
 #: Rows that are slow are handed out in smaller shards, so that no core waits long for another.
 PROCESS_ROWS = 16_384
+PROCESS_SHARDS = 16
 
 
 def choose_shard_rows(prepared: Prepared, spread: Spread) -> int:
     """Return how many rows one shard has: fewer where rows are long, or take long."""
     most = fit_rows(prepared.dataset.rows, prepared.columns, prepared.recorded)
+    if spread == "processes":
+        most = min(most, max(FEWEST_ROWS, len(prepared.dataset) // PROCESS_SHARDS))
     return min(most, PROCESS_ROWS) if spread in ("apart", "processes") else most
 
 
@@ -729,17 +734,20 @@ def choose_spread(prepared: Prepared) -> Spread:
         return "alone"
     if prepared.task.snippets or not all(map(reads_by_templates, scorers)):
         return "apart"
-    if len(prepared.dataset) < WORKER_ROWS:
+    rules = [find_rule(one.extraction) for one in scorers if isinstance(one, StringEqualsMcqa)]
+    rows, is_many = len(prepared.dataset), len(prepared.dataset) >= WORKER_ROWS
+    if not is_many and (rows <= FEWEST_ROWS or not any(rule.reads_options for rule in rules)):
         return "threads"
     first = prepared.dataset.rows.slice(0, FIRST_ROWS).load(prepared.columns)
-    is_slow = prepared.recorded is None or _needs_python(prepared.task, first)  # traces are read one by one
-    if prepared.recorded is not None and not is_slow:
+    if is_many and (prepared.recorded is None or _needs_python(prepared.task, first)):
+        return "processes"  # traces are read one by one
+    if prepared.recorded is not None and any(rule.has_parts for rule in rules):
         # A rule that has no column form reads completions one by one, where most of them are different.
-        rules = [find_rule(one.extraction) for one in scorers if isinstance(one, StringEqualsMcqa)]
-        if any(rule.has_parts for rule in rules):
-            said = prepared.recorded.slice(0, len(first)).read(first).frame["completion"]
-            is_slow = said.n_unique() > MOST * len(said)
-    return "processes" if is_slow else "threads"
+        said = prepared.recorded.slice(0, len(first)).read(first).frame["completion"]
+        characters = int(said.str.len_chars().sum()) * rows // len(said)
+        if said.n_unique() > MOST * len(said) and (is_many or characters >= WORKER_CHARACTERS):
+            return "processes"
+    return "threads"
 
 
 def _needs_python(task: Task, samples: Samples) -> bool:

@@ -60,7 +60,7 @@ from answerkey.models.cache import default_cache_file
 from answerkey.models.calls import make_encoder
 from answerkey.models.responses import mend_text
 from answerkey.runs import Run, is_run, load_run
-from answerkey.spec import write_schema
+from answerkey.spec.schema import write_schema
 from answerkey.types import CompletionStatus, Notice, Registry
 
 AUTO = "auto"

@@ -16,6 +16,8 @@ from string import ascii_uppercase
 
 #: How many patterns are kept for label sets in use.
 _KEPT = 512
+#: How a pattern begins that matches nowhere else than at the beginning of a text.
+_AT_BEGIN = ("^", r"\A")
 
 
 @dataclass(frozen=True)
@@ -45,23 +47,46 @@ def compile_labels(pattern: str, choices: tuple[str, ...], flags: int = re.NOFLA
     return re.compile(pattern.replace("LABEL", f"{opened}{longest_first})"), flags)
 
 
-def find_first(pattern: str, text: str, choices: Sequence[str], flags: int = re.NOFLAG) -> str | None:
-    """Return the label in the first match."""
-    found = compile_labels(pattern, tuple(choices), flags).search(text)
+def find_first(
+    pattern: str, text: str, choices: Sequence[str], flags: int = re.NOFLAG, *, start: int = 0
+) -> str | None:
+    """Return the label in the first match; none begins before `start`."""
+    compiled = compile_labels(pattern, tuple(choices), flags)
+    # What must stand at the beginning of the text is not looked for at every other place.
+    is_fixed = pattern.startswith(_AT_BEGIN) and not flags & re.MULTILINE
+    found = compiled.match(text) if is_fixed else compiled.search(text, start)
     return found["found"] if found else None
 
 
-def find_last(pattern: str, text: str, choices: Sequence[str], flags: int = re.NOFLAG) -> str | None:
-    """Return the label in the last match; matches do not overlap."""
+def find_last(pattern: str, text: str, choices: Sequence[str], start: int = 0) -> str | None:
+    """Return the label in the last match; matches do not overlap, and none begins before `start`."""
+    if pattern.startswith(_AT_BEGIN):
+        return find_first(pattern, text, choices)
     label = None
-    for found in compile_labels(pattern, tuple(choices), flags).finditer(text):
+    for found in compile_labels(pattern, tuple(choices)).finditer(text, start):
         label = found["found"]
     return label
 
 
-def _says_answer(text: str) -> bool:
-    """Return whether the word is there in any case: what every pattern with `(?i:answer` needs."""
-    return "answer" in text.casefold()
+@lru_cache(maxsize=_KEPT)
+def _write_lone(choices: tuple[str, ...], kind: str = r"\w") -> str:
+    """Return the pattern of a label that stands alone, without characters of a kind beside it."""
+    # A label of one character is looked for before what stands in front of it: that is faster.
+    is_usual = all(len(label) == 1 for label in choices)
+    return rf"(?s:LABEL(?<!{kind}.)(?!{kind}))" if is_usual else rf"(?<!{kind})LABEL(?!{kind})"
+
+
+def _find_answer(text: str) -> int:
+    """Return from where on to look for the word in any case, which every `(?i:answer` needs; -1 for nowhere.
+
+    Beyond ASCII, the lower case of a text may be longer than itself, and all of it is looked at.
+    """
+    at = text.casefold().find("answer")
+    return at if text.isascii() else min(at, 0)
+
+
+#: What every `(?i:answer)\\s*:` needs in a text without case.
+_ANSWER_COLON = re.compile(r"answer\s*+:")
 
 
 # Extractors that look at the text as a whole, or at its two ends.
@@ -111,12 +136,13 @@ _ASCII_ANSWERS = tuple(one for one in _LOCAL_ANSWERS if one[:-1].isascii())
 _LETTERS = dict(zip("أبجدঅবডঢ\uff21\uff22\uff23\uff24", "ABCD" * 3, strict=True))
 _WRAPPING = re.compile(r"\*\*|\\(?:boxed|text|mathrm|mathbf)|\\[(${]|[${]")
 
-#: What Inspect unwraps before it looks: words without other marks between dollars or stars, and one letter in
-#: parentheses at the start, after a colon or a comma, with nothing behind it that belongs to it.
+#: What Inspect unwraps before it looks, each with a mark that it needs: words without other marks between
+#: dollars or stars, and one letter in parentheses at the start, after a colon or a comma, with nothing behind
+#: it that belongs to it.
 _UNWRAPPED = (
-    (re.compile(r"\$\s*+([A-Za-z\d][A-Za-z\d ,]*+)\s*+\$"), r"\1"),
-    (re.compile(r"\*\*\s*+([A-Za-z\d][A-Za-z\d ,]*+)\s*+\*\*"), r"\1"),
-    (re.compile(r"((?:\A|[:,])\s*+)\(([A-Za-z\d])\)(?=[^\S\n]*+(?:[,.\n]|\Z))"), r"\1\2"),
+    ("$", re.compile(r"\$\s*+([A-Za-z\d][A-Za-z\d ,]*+)\s*+\$"), r"\1"),
+    ("**", re.compile(r"\*\*\s*+([A-Za-z\d][A-Za-z\d ,]*+)\s*+\*\*"), r"\1"),
+    ("(", re.compile(r"((?:\A|[:,])\s*+)\(([A-Za-z\d])\)(?=[^\S\n]*+(?:[,.\n]|\Z))"), r"\1\2"),
 )
 _INSPECT_LINE = re.compile(
     r"^answer\s*+:\s*+([a-z\d ,]++)(?=[^\S\n]*+(?:[.\n]|\Z))", _ANY_CASE | re.MULTILINE
@@ -125,11 +151,15 @@ _INSPECT_ANYWHERE = re.compile(r"answer\s*+:\s*+([a-z\d ,]+)(?!\w)", _ANY_CASE)
 
 
 def _read_inspect(text: str, _choices: Sequence[str]) -> str | None:
-    if ":" not in text or not ("$" in text or "**" in text or _says_answer(text)):
-        return None  # nothing that is unwrapped could become the word
-    for wrapped, bare in _UNWRAPPED:
-        text = wrapped.sub(bare, text)
-    found = _INSPECT_LINE.findall(text) or _INSPECT_ANYWHERE.findall(text)
+    if ":" not in text:
+        return None
+    for mark, wrapped, bare in _UNWRAPPED:
+        if mark in text:
+            text = wrapped.sub(bare, text)
+    if not _ANSWER_COLON.search(text.casefold()):
+        return None
+    start = _find_answer(text)
+    found = _INSPECT_LINE.findall(text, start) or _INSPECT_ANYWHERE.findall(text, start)
     # More than a label and commas is no answer.
     return found[-1].strip().strip(",").upper() if found else None
 
@@ -145,7 +175,9 @@ _EVALSCOPE = (
 
 
 def _read_evalscope(text: str, choices: Sequence[str]) -> str | None:
-    found = find_last(_EVALSCOPE, text, choices) if _says_answer(text) else None
+    found = None
+    if _ANSWER_COLON.search(text.casefold()):
+        found = find_last(_EVALSCOPE, text, choices, _find_answer(text))
     return found or next((letter for letter in reversed(text) if letter.isupper()), None)
 
 
@@ -155,8 +187,10 @@ def _read_simple_evals(text: str, choices: Sequence[str]) -> str | None:
     lowered = bare.lower()
     words = _ASCII_ANSWERS if lowered.isascii() else _LOCAL_ANSWERS
     # Few of them occur, so that few patterns have to be tried.
-    for word, colon in ((one[:-1], one[-1]) for one in words if one[:-1] in lowered):
-        found = find_first(rf"{word}\s*+{colon}[ \t]*+LABEL", bare, (*_FOUR, *_LETTERS), _ANY_CASE)
+    for word, colon in ((one[:-1], one[-1]) for one in words if one[-1] in lowered and one[:-1] in lowered):
+        start = lowered.find(word) if bare.isascii() else 0
+        pattern = rf"{word}\s*+{colon}[ \t]*+LABEL"
+        found = find_first(pattern, bare, (*_FOUR, *_LETTERS), _ANY_CASE, start=start)
         if found is not None:
             # The case is ignored in looking, not in comparing: "Answer: b" is no B.
             return found if found in choices else _LETTERS.get(found, found)
@@ -167,18 +201,19 @@ def _read_mmlu_pro(text: str, _choices: Sequence[str]) -> str | None:
     return (
         find_first(r"answer is \(?LABEL\)?", text, _TEN)
         or ("nswer:" in text and find_first(r"^.*[aA]nswer:\s*+LABEL", text, _TEN, re.MULTILINE))
-        or find_last(r"\bLABEL\b", text, _TEN)
+        or find_last(_write_lone(_TEN), text, _TEN)
     )
 
 
 def _read_olmes(text: str, choices: Sequence[str]) -> str | None:
-    found = None
-    if _says_answer(text):
-        found = find_last(r"(?i:the answer is)\s*+:?\s*+\(LABEL\)", text, choices)
-        found = found or find_last(rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices)
+    found, start = None, _find_answer(text)
+    if start >= 0:
+        if "(" in text:
+            found = find_last(r"(?i:the answer is)\s*+:?\s*+\(LABEL\)", text, choices)
+        found = found or find_last(rf"(?i:answer is|answer:){_DECOR}LABEL(?!\w)", text, choices, start)
     if found is None and "(" in text:
         found = find_last(r"\(LABEL\)", text, choices)
-    return found or find_last(r"(?<!\w)LABEL(?!\w)", text, choices)
+    return found or find_last(_write_lone(tuple(choices)), text, choices)
 
 
 # Extractors with a list of patterns, tried in order, and with the texts of the options.
@@ -203,16 +238,20 @@ _WITH_ANSWER = sum("answer" in pattern for pattern in _LIGHTEVAL)
 
 
 def _read_lighteval(text: str, choices: Sequence[str]) -> str | None:
-    patterns = _LIGHTEVAL if _says_answer(text) else _LIGHTEVAL[_WITH_ANSWER:]
-    return next(filter(None, (find_last(pattern, text, choices) for pattern in patterns)), None)
+    start = _find_answer(text)
+    for pattern in _LIGHTEVAL[:_WITH_ANSWER] if start >= 0 else ():
+        if found := find_last(pattern, text, choices, start - len("final ")):
+            return found
+    rest = (find_last(pattern, text, choices) for pattern in _LIGHTEVAL[_WITH_ANSWER:])
+    return next(filter(None, rest), None)
 
 
 def _read_lm_eval(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
     capitals = re.findall(r"\(([A-Z])\)", text) if "(" in text else ()
     if capitals:
         return str(capitals[-1])
-    labels = _fold_options(tuple(options), tuple(choices))
-    found = None if "" in labels else _find_last_text(_fold(text), labels)
+    labels = _fold_options(tuple(options), tuple(choices)) if options else {}
+    found = None if "" in labels or not labels else _find_last_text(_fold(text), labels)
     # A text that ends in white space without its punctuation is found, and stands for no label.
     if found:
         return labels.get(found.strip())
@@ -231,11 +270,15 @@ def measure_options(options: tuple[str, ...]) -> int:
     return min((len(_fold(one.strip())) for one in options), default=0)
 
 
+#: What Unicode calls punctuation, of ASCII.
+_PUNCTUATION = dict.fromkeys(map(ord, "!\"#%&'()*,-./:;?@[\\]_{}"))
+
+
 def _fold(text: str) -> str:
     """Return the text in lower case, without punctuation."""
     lowered = text.lower()
     if lowered.isascii():
-        return re.sub(r"[!-#%-*,-/:;?@\[-\]_{}]", "", lowered)
+        return lowered.translate(_PUNCTUATION)
     return "".join(one for one in lowered if unicodedata.category(one)[0] != "P")
 
 
@@ -252,6 +295,7 @@ def _find_last_text(text: str, wanted: Iterable[str]) -> str | None:
     return last
 
 
+_LAST_LABEL = r"[\s\uff0c\uff1a:,]LABEL[\u3002\uff0c,.]?$"
 #: The first match of the first that matches counts; of a `found` that is a text, the first choice in it.
 _OPENCOMPASS = (
     r"答案是?\s*+[:\uff1a]?\s*+LABEL",
@@ -264,7 +308,7 @@ _OPENCOMPASS = (
     r"LABEL\s?是正确(?:的|答案)",
     r"选项\s?LABEL\s?正确",
     r"所以答\s?LABEL",
-    r"[\s\uff0c\uff1a:,]LABEL[\u3002\uff0c,.]?$",
+    _LAST_LABEL,
     r"(?:所[以有]\s?|[\s\uff0c,\uff1a:][故即]|[是为\u3002]\s?|因此\s?|显然\s?)LABEL[\u3002.]?$",
     r"答案(?:(?:应该)?是|为)\s?(?P<found>\S{1,99})(?:\u3002|$)",
     r"(?i:answer\s*+:\s*+LABEL)",
@@ -295,9 +339,12 @@ def _read_opencompass(text: str, choices: Sequence[str]) -> str | None:
     patterns: Iterable[str] = _OPENCOMPASS
     if bare.isascii():
         lowered = bare.lower()
-        patterns = (pattern for word, pattern in _OPENCOMPASS_ENGLISH if word in lowered)
+        absent = {word for word in ("correct", "answer") if word not in lowered}
+        patterns = (pattern for word, pattern in _OPENCOMPASS_ENGLISH if word not in absent)
     for pattern in patterns:
-        found = find_first(pattern, bare, choices, re.DOTALL) or ""
+        # One character before the label, and at most one after it.
+        start = len(bare) - max(map(len, choices), default=0) - 2 if pattern is _LAST_LABEL else 0
+        found = find_first(pattern, bare, choices, re.DOTALL, start=start) or ""
         label = next((one for one in choices if one in found), None)
         if label is not None:
             return label
@@ -310,16 +357,21 @@ _REFUSALS = (
 )  # fmt: skip
 _BREAKS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
 #: A label is near the end when fewer than so many words follow it.
-_NEAR_END = 5
+_NEAR_END = 4
 
 
 def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
-    words = text.translate(_BREAKS).split()
-    present = [label for label in choices if label in words]
-    if any(phrase in text for phrase in _REFUSALS) or (not present and "Z" in words):
+    words, pattern = text.translate(_BREAKS), _write_lone(tuple(choices), r"\S")
+    ends: dict[str, int] = {}
+    for one in compile_labels(pattern, tuple(choices)).finditer(words):
+        ends.setdefault(one["found"], one.end())
+    is_refused = any(phrase in text for phrase in _REFUSALS)
+    if is_refused or (not ends and find_first(_write_lone(("Z",), r"\S"), words, ("Z",))):
         return None
-    if len(present) == 1 and words.index(present[0]) > len(words) - _NEAR_END:
-        return present[0]
+    if len(ends) == 1:
+        label, end = ends.popitem()
+        if len(words[end:].split(None, _NEAR_END)) < _NEAR_END:
+            return label
     # Of the option texts one alone may occur, and not in a text much longer than all of them.
     lowered = text.lower()
     found = [label for label, one in zip(choices, options, strict=False) if one.lower() in lowered]

@@ -157,6 +157,9 @@ def read_first_code_point(text: str, choices: Sequence[str], _options: object = 
 #: An answer label begins within so many characters, and ends within so many words.
 _LONGEST_WRAPPING = 400
 _LONGEST_ANSWER_LABEL = 8
+#: Most wrapping ends within so many characters. What is cut off there is a phrase of fewer units or a tag of
+#: fewer characters than these.
+_SHORT_WRAPPING, _LONGEST_PHRASE, _LONGEST_TAG = 160, 12, 72
 
 #: What may stand between a label and the mark that ends it.
 _AROUND = FILL | OWN | RIGHT | BE
@@ -217,7 +220,18 @@ def _fold_choices(choices: tuple[str, ...]) -> dict[str, str] | None:
 def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
     """Return where the text begins after its wrapping, and what was taken off."""
     offset = len(text) - len(text.lstrip(WHITE_SPACE))
-    units = split_units(text[offset : offset + _LONGEST_WRAPPING], read_labels(choices))
+    for size in (_SHORT_WRAPPING, _LONGEST_WRAPPING):
+        units = split_units(text[offset : offset + size], read_labels(choices))
+        at, part = _skip_wrapping(units)
+        seen = at + _LONGEST_ANSWER_LABEL
+        is_whole = len(text) <= offset + size
+        if is_whole or (seen + _LONGEST_PHRASE < units.size and units.start(seen) + _LONGEST_TAG < size):
+            break
+    return offset + (units.start(at) if at < units.size else units.end(units.size - 1)), part
+
+
+def _skip_wrapping(units: Units) -> tuple[int, str]:
+    """Return the first unit after the wrapping, and what was taken off."""
     at, part = 0, "as_it_is"
     while at < units.size:
         after_label = _skip_answer_label(units, at)
@@ -227,7 +241,7 @@ def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
             at, part = at + 1, part if part == "after_label" else "unwrapped"
         else:
             break
-    return offset + (units.start(at) if at < units.size else units.end(units.size - 1)), part
+    return at, part
 
 
 def _skip_answer_label(units: Units, at: int) -> int | None:
@@ -246,8 +260,9 @@ def _skip_answer_label(units: Units, at: int) -> int | None:
 def _see_through(text: str, choices: list[str]) -> Reading | None:
     """Return the reading if other choices make the first ambiguous, wrapped as they may be."""
     first, *others = text.splitlines() or [""]
-    several = read_first_character(_write_wrapped(tuple(choices)).sub(r"\1", first), choices)
-    if several.reason == "SEVERAL_CHOICES":
+    bare = _write_wrapped(tuple(choices)).sub(r"\1", first)
+    several = read_first_character(bare, choices)
+    if several.reason == "SEVERAL_CHOICES" or bare == text:
         return several
     lines = [_LINE_PREFIX.sub("", line, count=1) for line in others if line]
     echo = read_first_character("\n".join([first, *lines]), choices)

@@ -56,13 +56,15 @@ from answerkey.scorers.extraction import find_rule
 from answerkey.scorers.mcqa import (
     FIRST,
     LITERAL,
+    OWN,
     Labels,
     Passages,
     extract,
     fit_options,
+    keep_texts,
     list_passages,
-    list_texts,
     read_by_rule,
+    reread,
 )
 from answerkey.spec import source_from, task_from_source
 from answerkey.templates import RowError
@@ -512,13 +514,20 @@ class SampleTable:
         return self._make_once("flips", self._find_flips)
 
     def _find_flips(self) -> pl.Series:
-        source = self.source
+        source, found = self.source, [pl.Series([], dtype=pl.UInt32)]
         has_completions = source.recorded is not None or source.kept is not None
-        found: list[int] = []
-        for part in source.read_lines(self.reread) if source.reader and has_completions else ():
-            readings = zip(part.positions.to_list(), read_rows(source, part, only_rules=True), strict=True)
-            found += [position for position, one in readings if one is not None and one[0]]
-        return pl.Series(found, dtype=pl.UInt32)
+        own_name = source.reader.rule_name if source.reader else None
+        for part in source.read_lines(self.reread) if own_name and has_completions else ():
+            if (readable := _find_passages(source, part)) is None:
+                continue
+            rows, scores, passages = readable
+            read = reread(passages, [name for name in RULE_NAMES if name != own_name])
+            if len(read) < len(RULE_NAMES):  # the run's own is one of them
+                read[OWN] = scores.text("predicted_choice")
+            first, *others = read.values()
+            is_flipped = reduce(or_, (one.ne_missing(first) for one in others)) & scores.counted()
+            found.append(part.positions.gather(rows).filter(is_flipped))
+        return pl.concat(found)
 
     def list(self, positions: Iterable[int]) -> list[Plain]:
         """Return the lines of the table for some rows, in the order given."""
@@ -565,32 +574,21 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
     on a choice, or no text to read.
     """
     found: list[RowReadings | None] = [None] * len(part)
-    scorer, said = source.reader, part.completions
-    if scorer is None or said is None:
+    scorer, readable = source.reader, _find_passages(source, part)
+    if scorer is None or readable is None:
         return found
-    scores = Scores(part.scores[source.reading].struct.unnest(), source.encoded[source.reading])
-    choices = scores.column("choices")
-    if choices is None or (part.samples is None and scorer.options is not None):
-        return found
-    rows = choices.is_not_null().arg_true()
-    known, said = scores.take(rows), said.take(rows)
-    if part.samples is not None:
-        passages = list_passages(scorer, part.samples.take(rows), said, known)
-    else:
-        texts = list_texts(said.frame["completion"], said.frame["status"])
-        labels = [tuple(one) for one in choices.gather(rows).to_list()]
-        passages = Passages(texts, labels, [None] * len(labels))
+    rows, known, passages = readable
     fields = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
     nothing = [None] * len(known)
     own = [nothing if (one := known.column(name)) is None else one.to_list() for name in fields]
-    columns = (passages.texts, passages.choices, passages.options, known.counted().to_list(), *own)
+    columns = (passages.list_rows(), known.counted().to_list(), *own)
     own_name = scorer.rule_name
     # What is not told of the options is the same for many samples, and read once.
     has_options, names = scorer.options is not None, [name for name in RULE_NAMES if name != own_name]
     others = {name: has_options and find_rule(name).reads_options for name in names}
     extractors = {} if only_rules else EXTRACTORS
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
-        text, labels, options, is_counted, predicted, truth, rule, span = row
+        (text, labels, options), is_counted, predicted, truth, rule, span = row
         at = find_first(rule or own_name, text) if span is None else (span[0], span[1])
         own_part = None if rule == own_name else (rule or "").partition("/")[2] or None
         readings = [(own_name, "own", predicted, own_part, at)]
@@ -605,13 +603,39 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
             choice = None if text is None else extract(name, text, labels, seen)
             readings.append((name, "lens", choice, None, None))
         described = [
-            {"name": name, "kind": kind, "choice": choice}
-            | {"is_right": None if choice is None else choice == truth, "part": part, "span": at}
+            {
+                "name": name,
+                "kind": kind,
+                "choice": choice,
+                "is_right": None if choice is None else choice == truth,
+                "part": part,
+                "span": at and list(at),
+            }
             for name, kind, choice, part, at in readings
         ]
         stated = [] if only_rules or text is None else _list_stated(text, labels, options)
         found[place] = is_flipped, described, stated
     return found
+
+
+def _find_passages(source: SampleSource, part: Excerpt) -> tuple[pl.Series, Scores, Passages] | None:
+    """Return which rows have a verdict on a choice, their scores, and what there is to read; else None.
+
+    Nothing is read without the dataset if the scorer is given the texts of the options.
+    """
+    scorer, said = source.reader, part.completions
+    if scorer is None or said is None:
+        return None
+    scores = Scores(part.scores[source.reading].struct.unnest(), source.encoded[source.reading])
+    choices = scores.column("choices")
+    if choices is None or (part.samples is None and scorer.options is not None):
+        return None
+    rows = choices.is_not_null().arg_true()
+    known, said = scores.take(rows), said.take(rows)
+    if part.samples is not None:
+        return rows, known, list_passages(scorer, part.samples.take(rows), said, known)
+    texts = keep_texts(said.frame["completion"], said.frame["status"])
+    return rows, known, Passages(texts, choices.gather(rows), None)
 
 
 def _read_by_rule(
@@ -736,7 +760,8 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
             place = samples.place(at)
             file = None if place.file is None else Path(place.file).name
             where = str(Place(file=file, line=place.line)) or None
-        text, move = cut_middle(None if completion is None else completion.text)
+        whole = None if completion is None else completion.text
+        text, move = cut_middle(whole)
         names = ("text", "status", "finish_reason", "reasoning", "error", "latency", "tokens")
         said, prompt = dict.fromkeys(names) | {"status": UNKNOWN}, None
         if completion is not None:
@@ -773,7 +798,7 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
                 {"choices": list(names), "span": moved} for names, at in stated if (moved := move(at))
             ],
             "folded": [list(one) for one in find_thoughts(text or "") if one[1] - one[0] >= LEAST_FOLDED],
-            "readings": [{**one, "span": move(one["span"])} for one in read],
+            "readings": read if text is whole else [{**one, "span": move(one["span"])} for one in read],
             "verdicts": verdicts[at],
             "missing": source.missing,
             **({"images": shown} if shown else {}),

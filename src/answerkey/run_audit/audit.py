@@ -45,7 +45,7 @@ from answerkey.text import Drawn
 from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Notice, Samples, Scores
 
 #: How many completions are read together.
-BLOCK = 8_192
+BLOCK = 32_768
 #: Starting worker processes takes as long as reading so many completions.
 WORKER_ROWS = 4_000
 #: How many samples are named for each thing that is found.
@@ -154,8 +154,8 @@ def _audit_task(
         quality=quality,
         audited=audited,
     )
-    together = BLOCK if audited is None else fit_rows(dataset.rows, columns, reopened.recorded)
-    together = max(1, together // size)
+    together = fit_rows(dataset.rows, columns, reopened.recorded)
+    together = max(1, (min(BLOCK, together) if audited is None else together) // size)
     stretches = [(offset, min(together, samples - offset)) for offset in range(0, samples, together)]
     is_large = len(stretches) > 1 and (samples if audited is None else len(audited)) * size > WORKER_ROWS
     spread: Spread = "processes" if is_large else "alone"
@@ -295,7 +295,7 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     differ = [pl.col(name).ne_missing(first) for name in rules.values()]
     disagree = table.filter(first != stated)
     part |= {
-        "readers": {name: _compare_readings(table, name) for name in (OWN, *read)},
+        "readers": _compare_readings(table, (OWN, *read)),
         "flips": _count(table.filter(pl.any_horizontal(differ))),
         "reasons": _count_reasons(table, invalid_reasons, said, stated),
         "disagree": {
@@ -316,32 +316,39 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
         "clean": {
             "n": clean.height,
             "owners": find_owners(asked).filter(is_clean).n_unique(),
-            "readers": {name: _compare_readings(clean, name) for name in (OWN, *read)},
+            "readers": _compare_readings(clean, (OWN, *read)),
         },
     }
 
 
-def _compare_readings(table: pl.DataFrame, name: str) -> Part:
-    right, was_right = pl.col(name).eq_missing(pl.col("truth")), pl.col(OWN).eq_missing(pl.col("truth"))
-    gained, lost = right & ~was_right, ~right & was_right
-    counts = table.select(
-        correct=right.sum(),
-        invalid=pl.col(name).is_null().sum(),
-        changes=pl.col(name).ne_missing(pl.col(OWN)).sum(),
-        gains=gained.sum(),
-        losses=lost.sum(),
-    )
-    shown = {"gained": _show(table.filter(gained)), "lost": _show(table.filter(lost))}
-    return counts.row(0, named=True) | shown
+def _compare_readings(table: pl.DataFrame, names: Sequence[str]) -> Part:
+    """Return for each reader how often it is right, reads nothing, and reads other than the run does."""
+    truth, own = pl.col("truth"), pl.col(OWN)
+    was_right = own.eq_missing(truth)
+    counts: dict[str, pl.Expr] = {}
+    for name in names:
+        read = pl.col(name)
+        right = read.eq_missing(truth)
+        gained, lost = right & ~was_right, ~right & was_right
+        counts[name] = pl.struct(
+            correct=right.sum(),
+            invalid=read.is_null().sum(),
+            changes=read.ne_missing(own).sum(),
+            gains=gained.sum(),
+            losses=lost.sum(),
+            gained=_show(pl.col("id").filter(gained)).implode(),
+            lost=_show(pl.col("id").filter(lost)).implode(),
+        )
+    return table.select(**counts).row(0, named=True)
 
 
 def _count(found: pl.DataFrame) -> Part:
-    return {"count": found.height, "examples": _show(found)}
+    return {"count": found.height, "examples": found.select(_show(pl.col("id"))).to_series().to_list()}
 
 
-def _show(found: pl.DataFrame) -> list[str]:
+def _show(ids: pl.Expr) -> pl.Expr:
     """Return the first samples of some rows, each once however many of its trials are there."""
-    return found["id"].unique(maintain_order=True).head(SHOWN).to_list()
+    return ids.unique(maintain_order=True).head(SHOWN)
 
 
 def _count_reasons(table: pl.DataFrame, reasons: pl.Series, said: Completions, stated: pl.Expr) -> Part:

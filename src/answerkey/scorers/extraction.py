@@ -47,6 +47,7 @@ class ExtractionRule:
 
     Both take the texts, the choices and, in a rule that `reads_options`, the texts of the options. No text of
     a column is null. With `has_parts`, readings say which part of the rule decided, and where in the text.
+    `read_own` gives the same where each text has choices of its own, a column of lists of `PRINTABLE` labels.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ExtractionRule:
     read_all: Callable[..., pl.DataFrame]
     has_parts: bool = False
     reads_options: bool = False
+    read_own: Callable[[pl.Series, pl.Series], pl.DataFrame] | None = None
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
@@ -66,6 +68,12 @@ def tabulate(readings: Iterable[Reading], schema: Mapping[str, pl.DataType]) -> 
     found = list(readings)
     columns = {name: [getattr(one, name) for one in found] for name in schema}
     return pl.DataFrame([pl.Series(name, values, schema[name]) for name, values in columns.items()])
+
+
+#: Characters that are labels as they stand: ASCII, no white space.
+PRINTABLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
+#: ASCII characters that another character becomes in NFC.
+ALIASES = {";": "\u037e", "`": "\u1fef", "K": "\u212a"}
 
 
 # Reading by prefixes.
@@ -112,36 +120,40 @@ class Undecided(Enum):
 
 
 #: What has been read in prefixes, for each size.
-KnownPrefixes = defaultdict[int, dict[str, Reading | Undecided]]
+KnownPrefixes = defaultdict[int, dict[tuple[object, ...], Reading | Undecided]]
 
 
 class PrefixReader:
     """Applies a rule to columns of texts, none of them null; a column of readings is one of their numbers.
 
-    What was read in a prefix is kept in `known`, for further columns and the same rule.
+    What was read in a prefix is kept in `known`, for further columns and the same rule. Where texts have
+    choices of their own, these are given as `labels`, a column for each place, and the rule takes them.
     """
 
-    def __init__(self, read: Callable[[str], Reading], known: KnownPrefixes | None = None) -> None:
+    def __init__(self, read: Callable[..., Reading], known: KnownPrefixes | None = None) -> None:
         self.read = read
         self.known = defaultdict(dict) if known is None else known
         self._numbers: dict[Reading | Undecided, int] = {one: number for number, one in enumerate(Undecided)}
 
-    def read_prefixes(self, texts: pl.Series, sizes: Sequence[int]) -> pl.Series:
+    def read_prefixes(
+        self, texts: pl.Series, sizes: Sequence[int], labels: pl.DataFrame | None = None
+    ) -> pl.Series:
         """Return the number of each text's reading, by prefixes of growing sizes as far as those decide."""
         size, *further = sizes
         if len(self.known[size]) > MOST_KNOWN:
             self.known[size].clear()
-        numbers = self._number(texts.str.head(size), partial(self._read_prefix, size=size))
+        numbers = self._number(texts.str.head(size), partial(self._read_prefix, size=size), labels)
         is_open = self.find(Undecided.LONGER, numbers)
         if further and is_open.any():
             longest = texts.filter(is_open).str.head(further[-1])
             further = further[-1:] if longest.n_unique() <= FEW_PREFIXES else further
-            numbers.scatter(is_open.arg_true(), self.read_prefixes(longest, further))
+            left = None if labels is None else labels.filter(is_open)
+            numbers.scatter(is_open.arg_true(), self.read_prefixes(longest, further, left))
         return numbers
 
-    def read_whole(self, texts: pl.Series) -> pl.Series:
+    def read_whole(self, texts: pl.Series, labels: pl.DataFrame | None = None) -> pl.Series:
         """Return the number of each text's reading; equal texts are read once."""
-        return self._number(texts, self.read)
+        return self._number(texts, self.read, labels)
 
     def find(self, state: Undecided, numbers: pl.Series) -> pl.Series:
         """Return which texts are undecided in this way."""
@@ -152,48 +164,92 @@ class PrefixReader:
         readings = [Reading() if isinstance(one, Undecided) else one for one in self._numbers]
         return tabulate(readings, READING_SCHEMA).select(pl.all().gather(numbers))
 
-    def _number(self, texts: pl.Series, read: Callable[[str], Reading | Undecided]) -> pl.Series:
+    def _number(
+        self, texts: pl.Series, read: Callable[..., Reading | Undecided], labels: pl.DataFrame | None
+    ) -> pl.Series:
         """Return the number of each text's reading; each distinct text is read once."""
+        count = 0 if labels is None else labels.width
+        if labels is not None:
+            # A label that is not in the text does not matter to the rule, but for being there.
+            plain = pl.lit(texts.str.replace_many({alias: one for one, alias in ALIASES.items()}))
+            has = [pl.when(plain.str.contains(pl.lit(one), literal=True)).then(one) for one in labels]
+            texts = pl.select(pl.concat_str([*(one.fill_null(_ABSENT) for one in has), texts])).to_series()
         distinct = texts.unique()
-        found = [self._numbers.setdefault(read(text), len(self._numbers)) for text in distinct.to_list()]
+        found = [
+            self._numbers.setdefault(read(text[count:], *_list_labels(text[:count])), len(self._numbers))
+            for text in distinct.to_list()
+        ]
         return pl.Series(found, dtype=pl.UInt32).gather(texts.cast(pl.Enum(distinct)).to_physical())
 
-    def _read_prefix(self, prefix: str, size: int) -> Reading | Undecided:
-        known = self.known[size]
-        if prefix not in known:
+    def _read_prefix(self, prefix: str, *choices: tuple[str, ...], size: int) -> Reading | Undecided:
+        known, key = self.known[size], (prefix, *choices)
+        if key not in known:
             try:
                 # What is shorter than asked for is no prefix but the text itself.
-                known[prefix] = self.read(prefix if len(prefix) < size else Prefix(prefix))
+                known[key] = self.read(prefix if len(prefix) < size else Prefix(prefix), *choices)
             except BeyondPrefix as beyond:
-                known[prefix] = Undecided.WHOLE if beyond.at_rest else Undecided.LONGER
-        return known[prefix]
+                known[key] = Undecided.WHOLE if beyond.at_rest else Undecided.LONGER
+        return known[key]
 
 
-def _read_first_characters(texts: pl.Series, choices: Sequence[str], _options: object = None) -> pl.DataFrame:
-    """Return what `read_first_character` reads: by prefixes, else by the whole text, equal texts once."""
+#: Stands for a label that is not in a text, and for what no character of a text equals.
+_ABSENT, _NO_CHARACTER = " ", "no character"
+
+
+def _list_labels(marked: str) -> tuple[tuple[str, ...], ...]:
+    """Return the choices as a rule is given them beside a text; nothing where it has them already."""
+    return (tuple(_NO_CHARACTER if one == _ABSENT else one for one in marked),) if marked else ()
+
+
+def _read_first_characters(
+    texts: pl.Series, choices: Sequence[str], _options: object = None, *, labels: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """Return what `read_first_character` reads: by prefixes, else by the whole text, equal texts once.
+
+    With `labels`, which are the choices of each text, `choices` are all that they may be.
+    """
     names = tuple(choices)
-    reader = PrefixReader(partial(read_first_character, choices=names), _recall_prefixes(names))
-    numbers = reader.read_prefixes(texts, PREFIX_SIZES)
+    read = read_first_character if labels is not None else partial(read_first_character, choices=names)
+    reader = PrefixReader(read, _recall_prefixes(names))
+    numbers = reader.read_prefixes(texts, PREFIX_SIZES, labels)
     is_label, is_open = reader.find(Undecided.WHOLE, numbers), reader.find(Undecided.LONGER, numbers)
+
+    def read_rest(rows: pl.Series, rest: pl.Series) -> None:
+        own = None if labels is None else labels.filter(rows)
+        numbers.scatter(rows.arg_true(), reader.read_whole(rest, own))
+
     if is_label.any():
         # Of a text that begins with the first choice as a label, only the labels after it matter to the rule,
         # and they are the same for many texts.
-        labels = texts.filter(is_label)
-        start = labels.str.strip_chars_start(WHITE_SPACE).str.extract(f"^(.[^{LABEL_MARKS}]*.)")
-        labels = start + labels.str.extract_all(_write_label(names[1:])).list.join("")
-        numbers.scatter(is_label.arg_true(), reader.read_whole(labels))
+        found = texts.filter(is_label)
+        start = found.str.strip_chars_start(WHITE_SPACE).str.extract(f"^(.[^{LABEL_MARKS}]*.)")
+        others = names[1:] if labels is None else names
+        read_rest(is_label, start + found.str.extract_all(_write_label(others)).list.join(""))
     if is_open.any():
-        numbers.scatter(is_open.arg_true(), reader.read_whole(texts.filter(is_open)))
+        read_rest(is_open, texts.filter(is_open))
     return reader.look_up(numbers)
+
+
+def _read_own_choices(texts: pl.Series, choices: pl.Series) -> pl.DataFrame:
+    """Return what `read_first_character` reads where each text has choices of its own."""
+    sizes = choices.list.len()
+    rows = [(sizes == size).arg_true() for size in sizes.unique()]
+    parts = [
+        _read_first_characters(
+            texts.gather(one),
+            PRINTABLE,
+            labels=pl.DataFrame(
+                [choices.gather(one).list.get(place).alias(str(place)) for place in range(size)]
+            ),
+        )
+        for one, size in zip(rows, sizes.unique(), strict=True)
+    ]
+    return pl.concat(parts).with_columns(pl.concat(rows).alias("row")).sort("row").drop("row")
 
 
 @lru_cache(maxsize=64)
 def _recall_prefixes(choices: tuple[str, ...]) -> KnownPrefixes:  # noqa: ARG001 - the key of the cache
     return defaultdict(dict)
-
-
-#: ASCII characters that another character becomes in NFC.
-ALIASES = {";": "\u037e", "`": "\u1fef", "K": "\u212a"}
 
 
 def _write_label(others: Sequence[str]) -> str:
@@ -336,7 +392,9 @@ def _match_all(texts: pl.Series, choices: tuple[str, ...], pattern: str) -> Iter
 RULES: dict[str, ExtractionRule] = {
     rule.name: rule
     for rule in (
-        ExtractionRule("first_character", read_first_character, _read_first_characters),
+        ExtractionRule(
+            "first_character", read_first_character, _read_first_characters, read_own=_read_own_choices
+        ),
         ExtractionRule("first_character_literal", read_first_code_point, _read_first_code_points),
         ExtractionRule(
             "leading_label",

@@ -295,18 +295,24 @@ class StringEqualsMcqa(Scorer):
     def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
         rows = resolve_rows(self.templates(), samples)
-        pairs = [rows.pairs[code] for code in rows.codes.to_list()]
         return Known(
-            choices=[pair.choices for pair in pairs],
-            truths=[pair.truth for pair in pairs],
+            choices=[None if one is None else tuple(one) for one in rows.choices.to_list()],
+            truths=rows.truths.to_list(),
             options=self._find_options(samples),
         )
 
-    def option_texts(self, samples: Samples) -> pl.Series | None:
-        """Return the texts of the choices that a rule is told; None when the field `options` is not given."""
-        if self.options is None:
+    def option_texts(self, samples: Samples, *, only_told: bool = True) -> pl.Series | None:
+        """Return the texts of the choices that a rule is told; None when the field `options` is not given.
+
+        Without `only_told`, those of a column `options` are known, too.
+        """
+        native = None
+        if self.options is not None:
+            native = Template.compile(self.options).series(samples)
+        elif only_told or "options" not in samples.columns:
             return None
-        native = Template.compile(self.options).series(samples)
+        elif "options" not in samples.encoded:
+            native = samples.frame["options"]
         if native is not None and native.dtype == pl.List(pl.String):
             return native.list.eval(pl.element().fill_null(""))
         return pl.Series(self._find_options(samples), dtype=pl.List(pl.String))
@@ -354,7 +360,8 @@ class StringEqualsMcqa(Scorer):
         found = dict.fromkeys(pair.choices for pair in rows.pairs)
         lists = [names for names in found if names is not None]
         silent = completions.frame.select(_REASON_WITHOUT_TEXT).to_series()
-        if len(lists) == len(found) == 1 and silent.null_count() == len(silent):
+        own = rows.codes.is_null() & silent.is_null()
+        if len(lists) == len(found) == 1 and silent.null_count() == len(silent) and not own.any():
             readings = rule.read_all(texts, lists[0], options)
             return readings.with_columns(_mark_truncated(readings["reason"], completions.frame))
         numbers: dict[object, int] = {names: number for number, names in enumerate(lists)}
@@ -368,7 +375,17 @@ class StringEqualsMcqa(Scorer):
         few, parts = table.filter(is_small), table.filter(~is_small).partition_by("group")
         alone = [rule.read(text, lists[group], *told) for text, group, *told in few.drop("row").iter_rows()]
         read = [rule.read_all(part["text"], lists[part["group"][0]], *part[:, 3:]) for part in parts]
-        places = spread(pl.concat(part["row"] for part in (few, *parts)), len(texts))
+        order = [part["row"] for part in (few, *parts)]
+        if own.any():
+            given = [one.filter(own) for one in (texts, rows.choices, options) if one is not None]
+            order.append(own.arg_true().alias("row"))
+            if rule.read_own is None:
+                each = zip(*(one.to_list() for one in given), strict=True)
+                each_read = (rule.read(text, tuple(names), *told) for text, names, *told in each)
+                read.append(tabulate(each_read, rule.schema))
+            else:
+                read.append(rule.read_own(*given))
+        places = spread(pl.concat(order), len(texts))
         readings = pl.concat([tabulate(alone, rule.schema), *read]).select(pl.all().gather(places))
         reasons = readings.select(pl.coalesce(silent, "reason").alias("reason")).to_series()
         return readings.with_columns(_mark_truncated(reasons, completions.frame))
@@ -551,8 +568,9 @@ class Pair:
 class ResolvedRows:
     """The pairs of choices and truth, and for each row the position of its pair; some pairs have no row.
 
-    `cells` are the columns of fields that hold in every row just what is read there. `options` holds the rows
-    on which the template of the option texts fails.
+    `cells` are the columns of fields that hold in every row just what is read there; a row that is in order
+    and has choices of its own has no pair, but cells. `options` holds the rows on which the template of the
+    option texts fails.
     """
 
     pairs: list[Pair]
@@ -568,7 +586,8 @@ class ResolvedRows:
         """Yield the faulty rows with each of their faults, in order."""
         bad = self.choose(lambda pair: bool(pair.faults), pl.Boolean()).arg_true().to_list()
         for position in sorted({*bad, *self.options}):
-            yield from ((position, one) for one in self.pairs[self.codes[position]].faults)
+            code = self.codes[position]
+            yield from () if code is None else ((position, one) for one in self.pairs[code].faults)
             if position in self.options:
                 yield position, self.options[position]
 
@@ -594,13 +613,15 @@ class ResolvedRows:
 
 #: More combinations of choices and truths than this are only looked at if there are rows with them.
 MOST_PAIRS = 256
+#: So many rows tell whether most rows have choices of their own.
+_FIRST_ROWS = 1_000
 _DTYPES: dict[str, pl.DataType] = {"choices": pl.List(pl.String), "ground_truth_choice": pl.String()}
 
 
 def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
     """Return choices and truth of every row, the truth at the place to which its option was moved.
 
-    Distinct values are parsed once, and rows are resolved once, for checking and for scoring them.
+    Rows are resolved once, for checking and for scoring them.
     """
     key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
     if key in samples.memo:
@@ -614,6 +635,53 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         options = {
             row: RowFault.from_error("options", one) for row, one in values if isinstance(one, RowError)
         }
+    plain = None if samples.orders is not None else _find_plain(templates, written)
+    if plain is None:
+        rows = _resolve_distinct(templates, samples, written, options)
+    else:
+        good, cells = plain
+        kept, others = good.arg_true(), (~good).arg_true()
+        left = written.take(others)
+        rest = _resolve_distinct(templates, left, left, {})
+        codes = rest.codes.gather(spread(others, len(written)))
+        if len(others):
+            both = {"choices": rest.choices, "ground_truth_choice": rest.truths}
+            places = spread(pl.concat([kept, others]), len(written))
+            cells = {
+                name: pl.concat([cells[name].gather(kept), one]).gather(places) for name, one in both.items()
+            }
+        rows = ResolvedRows(rest.pairs, codes, options, cells)
+    samples.memo[key] = rows
+    return rows
+
+
+def _find_plain(
+    templates: Mapping[str, Template], samples: Samples
+) -> tuple[pl.Series, Mapping[str, pl.Series]] | None:
+    """Return the rows that are read as they stand, and the columns; None where rows have choices in common.
+
+    Such a row has distinct choices, each one character of `PRINTABLE`, and the truth is one of them. What is
+    said of any other row, the rule for one row says.
+    """
+    for part in (samples.slice(0, _FIRST_ROWS), samples):
+        found = {name: templates[name].series(part) for name in _DTYPES if name in templates}
+        cells = {name: one for name, one in found.items() if one is not None and one.dtype == _DTYPES[name]}
+        if len(cells) < len(_DTYPES) or (
+            part is not samples and cells["choices"].n_unique() <= len(part) // 2
+        ):
+            return None
+    choices, truths = cells.values()
+    # A text of single characters with a space between two; its length says that no choice has a space.
+    joined, sizes = choices.list.join(" "), choices.list.len()
+    is_good = joined.str.contains("^[!-~](?: [!-~])*$") & (joined.str.len_bytes() + 1 == 2 * sizes)
+    is_good &= (choices.list.n_unique() == sizes) & choices.list.contains(truths)
+    return is_good.fill_null(value=False), cells
+
+
+def _resolve_distinct(
+    templates: Mapping[str, Template], samples: Samples, written: Samples, options: Mapping[int, RowFault]
+) -> ResolvedRows:
+    """Return choices and truth of every row, each distinct value parsed once."""
     names = [name for name in _DTYPES if name in templates]
     fields = {name: templates[name].distinct(written) for name in names}
     read = {name: [_read_value(name, value) for value in one.values] for name, one in fields.items()}
@@ -649,8 +717,7 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         pairs = [replace(pairs[code], truth=truth) for code, truth in moved]
         codes = pl.Series(places, dtype=pl.UInt32)
         cells.pop("ground_truth_choice", None)
-    rows = samples.memo[key] = ResolvedRows(pairs, codes, options, cells)
-    return rows
+    return ResolvedRows(pairs, codes, options, cells)
 
 
 def _read_value(name: str, value: object) -> RowFault | tuple[Any, bool]:
@@ -698,28 +765,29 @@ Passage = tuple[str | None, Labels, Labels | None]
 
 @dataclass(frozen=True)
 class Passages:
-    """Completions to read: text (None where there is none), labels and option texts of each.
+    """Completions to read: text (null where there is none), labels and option texts of each.
 
-    `is_told` says that the rules are given the option texts, as the scorer's field `options` does; extractors
-    see them whenever they are known.
+    `options` is None where nobody knows any. `is_told` says that the rules are given them, as the scorer's
+    field `options` does; extractors see them whenever they are known.
     """
 
-    texts: Sequence[str | None]
-    choices: Sequence[Labels]
-    options: Sequence[Labels | None]
+    texts: pl.Series
+    choices: pl.Series
+    options: pl.Series | None
     is_told: bool = False
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def take(self, rows: Sequence[int]) -> Passages:
+    def take(self, rows: pl.Series) -> Passages:
         """Return some of them."""
-        return Passages(
-            [self.texts[row] for row in rows],
-            [self.choices[row] for row in rows],
-            [self.options[row] for row in rows],
-            self.is_told,
+        options = None if self.options is None else self.options.gather(rows)
+        return replace(
+            self, texts=self.texts.gather(rows), choices=self.choices.gather(rows), options=options
         )
+
+    def list_rows(self) -> Iterator[Passage]:
+        """Yield them one by one."""
+        options = [None] * len(self.texts) if self.options is None else self.options.to_list()
+        for text, names, told in zip(self.texts, self.choices.to_list(), options, strict=True):
+            yield text, tuple(names), None if told is None else tuple(told)
 
 
 #: Part after part of a run has the same short texts, and more than one part of a report the same samples:
@@ -768,54 +836,72 @@ def list_passages(
 
     With `only_told`, option texts are those that the scorer is given; else also those of a column `options`.
     """
-    choices, is_told = scores.column("choices"), scorer.options is not None
-    options: Sequence[Labels | None] = [None] * len(samples)
-    if is_told or (not only_told and "options" in samples.columns):
-        options = [None if texts is None else tuple(texts) for texts in scorer.sample_facts(samples).options]
+    choices = scores.column("choices")
     return Passages(
-        list_texts(completions.frame["completion"], completions.frame["status"]),
-        [] if choices is None else [tuple(names) for names in choices.to_list()],
-        options,
-        is_told,
+        keep_texts(completions.frame["completion"], completions.frame["status"]),
+        pl.Series([], dtype=pl.List(pl.String)) if choices is None else choices,
+        scorer.option_texts(samples, only_told=only_told),
+        scorer.options is not None,
     )
 
 
-def list_texts(texts: pl.Series, calls: pl.Series) -> list[str | None]:
-    """Return the texts of completions; None for a refusal and for a reply without any."""
-    return texts.zip_with(calls == CompletionStatus.OK.value, pl.Series([None], dtype=pl.String)).to_list()
+def keep_texts(texts: pl.Series, calls: pl.Series) -> pl.Series:
+    """Return the texts of completions; null for a refusal and for a reply without any."""
+    return texts.zip_with(calls == CompletionStatus.OK.value, pl.Series([None], dtype=pl.String))
 
 
 def reread(passages: Passages, names: Sequence[str]) -> dict[str, pl.Series]:
     """Return what each of these rules and extractors reads in each text: a choice, or null."""
 
-    def number(options: Sequence[Labels | None]) -> tuple[list[Passage], pl.Series]:
+    def number(options: pl.Series | None) -> tuple[list[Passage], pl.Series]:
         """Return the distinct combinations, and which of them each row has."""
-        numbers: dict[Passage, int] = {}
-        keys = zip(passages.texts, passages.choices, options, strict=True)
-        codes = [numbers.setdefault(key, len(numbers)) for key in keys]
-        return list(numbers), pl.Series(codes, dtype=pl.UInt32)
+        given = replace(passages, options=options)
+        columns = [passages.texts.alias("text"), passages.choices.alias("choices")]
+        table = pl.DataFrame(columns if options is None else [*columns, options.alias("options")])
+        rows = table.with_row_index("row")
+        first = rows.select(pl.col("row").first().over(table.columns)).to_series()
+        distinct = first.unique().sort()
+        return list(given.take(distinct).list_rows()), distinct.search_sorted(first)
 
-    plain = number([None] * len(passages))
+    plain = number(None)
     told = seen = plain
-    if any(one is not None for one in passages.options):
+    if passages.options is not None:
         told = number(passages.options) if passages.is_told else plain
-        seen = number(list(map(fit_options, passages.texts, passages.options)))
+        seen = number(_fit_options(passages.texts, passages.options))
     found: dict[str, pl.Series] = {}
     for name in names:
-        labels: list[str | None] = []
         is_rule = name not in EXTRACTORS
         keys, codes = plain
         if find_rule(name).reads_options if is_rule else EXTRACTORS[name].reads_options:
             keys, codes = told if is_rule else seen
-        for text, choices, options in keys:
-            if text is None:
-                labels.append(None)
-            elif is_rule:
-                labels.append(read_by_rule(name, text, choices, options).choice)
-            else:
-                labels.append(extract(name, text, choices, options))
+        labels = [
+            None
+            if text is None
+            else read_by_rule(name, text, choices, options).choice
+            if is_rule
+            else extract(name, text, choices, options)
+            for text, choices, options in keys
+        ]
         found[name] = pl.Series(name, labels, dtype=pl.String).gather(codes)
     return found
+
+
+#: Characters that Python and Polars treat alike, and those of them that are punctuation.
+_PLAIN, _MARKS = r"^[\t\n\x20-\x7e]*$", r"[!-#%-*,-/:;?@\[-\]_{}]"
+
+
+def _fit_options(texts: pl.Series, options: pl.Series) -> pl.Series:
+    """Return option texts as `fit_options` does, if not for as many rows: null where none is looked for."""
+    one = pl.element()
+    size = pl.when(one.str.contains(_PLAIN)).then(
+        one.str.strip_chars().str.replace_all(_MARKS, "").str.len_chars()
+    )
+    distinct = options.unique().to_frame("options")
+    sizes = distinct.with_columns(size=pl.col("options").list.eval(size.otherwise(0)).list.min())
+    rows = pl.DataFrame([texts.alias("text"), options.alias("options")])
+    rows = rows.join(sizes, on="options", how="left", maintain_order="left")
+    is_short = (pl.col("text").str.len_bytes() < pl.col("size")) | pl.col("text").is_null()
+    return rows.select(pl.when(~is_short).then("options")).to_series()
 
 
 def choose_audited(count: int, most: int = MOST_AUDITED) -> tuple[int, ...]:
@@ -872,7 +958,7 @@ def count_readings(
     is_judged = theirs.is_in([0.0, 1.0]).fill_null(value=False)
     differ = (is_judged & ((theirs == 1) != is_right)).arg_true()
     wanted, truth = theirs.gather(differ) == 1, truths.gather(differ)
-    found = reread(passages.take(differ.to_list()), (*RULE_NAMES, *EXTRACTORS)) if len(differ) else {}
+    found = reread(passages.take(differ), (*RULE_NAMES, *EXTRACTORS)) if len(differ) else {}
     agreeing = {
         name: int(((read == truth).fill_null(value=False) == wanted).sum()) for name, read in found.items()
     }

@@ -336,7 +336,6 @@ LONGEST = 150
 _AROUND = " \t\r\n.,;:!?\"'`()[]{}«»“”„‘’*_。．、，；：！？（）「」『』【】।؟،-–—"
 #: Kana, Han and Hangul: words of these may follow a label, and each other, without a space.
 _SCRIPTS = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_UNSPACED = re.compile(f"[{_SCRIPTS}]+")
 _LEADS = "(?:both|either|neither|options?|choices?|answers?|statements?)"
 
 
@@ -386,7 +385,7 @@ def _compile_labels(labels: tuple[str, ...]) -> tuple[re.Pattern[str], re.Patter
 def _spell_bound(words: Iterable[str]) -> str:
     """Return words as they must stand: not within others, except in scripts that put no spaces between."""
     folded = [one.casefold() for one in words]
-    unspaced = [one for one in folded if _UNSPACED.fullmatch(one)]
+    unspaced = [one for one in folded if re.fullmatch(f"[{_SCRIPTS}]+", one)]
     spaced = [one for one in folded if one not in unspaced]
     bound = rf"(?<![^\W_{_SCRIPTS}])(?:{_spell(spaced)})(?![^\W_{_SCRIPTS}])"
     return f"{bound}|{_spell(unspaced)}" if unspaced else bound

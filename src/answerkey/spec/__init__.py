@@ -14,7 +14,6 @@ from answerkey.spec.plan import (
 )
 from answerkey.spec.project import Loaded, Overrides
 from answerkey.spec.ready_made import find_ready_made
-from answerkey.spec.schema import schema, write_schema
 from answerkey.spec.sources import DatasetSpec, is_data_file, source_from
 from answerkey.spec.task import ScoringStep, Task, task_from_source
 
@@ -35,9 +34,7 @@ __all__ = [
     "load_model",
     "load_plan",
     "load_task",
-    "schema",
     "sort_errors",
     "source_from",
     "task_from_source",
-    "write_schema",
 ]

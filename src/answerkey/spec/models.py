@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.models.config import (
@@ -17,12 +20,13 @@ from answerkey.models.config import (
     ModelConfig,
     ProviderConfig,
 )
-from answerkey.models.names import PROVIDERS
+from answerkey.models.names import PROVIDERS, ApiName
 from answerkey.sandbox import Snippet, check_snippet
-from answerkey.spec import shapes
 from answerkey.spec.config import refuse_config
 from answerkey.spec.nodes import Node, Problems, walk_scalars
-from answerkey.spec.validation import report_text, validate_node
+from answerkey.spec.shapes import Count, Described, Reference, SpecificationFields, TaskKind, part
+from answerkey.spec.shapes import Generation as GenerationFields
+from answerkey.spec.validation import Fields, Number, SecretText, Text, report_text, validate_node
 from answerkey.templates import Template
 
 #: Adapters that need not be defined: with them the endpoint has the chat API.
@@ -30,6 +34,116 @@ OWN_ADAPTERS = frozenset({"latticeflow$identity", "latticeflow$openai_chat_compl
 Connection = ProviderConfig | CustomConfig | InferenceConfig | None
 #: Two names of one field.
 _SNIPPETS = ("snippet", "run_inference_snippet")
+
+
+class Code(Fields):
+    """A piece of an adapter."""
+
+    language: Literal["jinja", "python"] = "jinja"
+    source_code: Text
+
+
+class AdapterFields(Described):
+    """A model adapter: how messages become a request, and a reply becomes messages."""
+
+    key: Reference
+    provider: Literal["user"] = "user"
+    task: TaskKind | None = None
+    process_input: Code
+    process_output: Code
+
+
+class AdapterChoice(Fields):
+    """Which adapter a model uses."""
+
+    key: Reference
+
+
+class ValidationContext(Fields):
+    """Which certificates an endpoint may show: those of the system, or of `trusted_ca` (PEM text)."""
+
+    trusted_ca: Text | None = None
+    trust_chain_verification: Literal["verify_trust_chain", "accept_untrusted"] | None = None
+
+
+class TlsContext(Fields):
+    """How an endpoint proves who it is."""
+
+    validation_context: ValidationContext | None = None
+
+
+class CustomConnection(Fields):
+    """A model behind a URL."""
+
+    connection_type: Literal["custom_connection"] = "custom_connection"
+    url: Text
+    adapter: AdapterChoice | None = None
+    api: ApiName | None = None
+    api_key: SecretText | None = None
+    model_key: Text | None = None
+    custom_headers: dict[str, SecretText] | None = None
+    tls_context: TlsContext | None = None
+
+
+class ProviderConnection(Fields):
+    """A model of a known provider."""
+
+    connection_type: Literal["provider_connection"]
+    provider_id: Text
+    model_key: Text
+    base_url: Text | None = None
+    api: ApiName | None = None
+    api_key: SecretText | None = None
+
+
+class PlaceholderConnection(Fields):
+    """A model that is only named: no inference."""
+
+    connection_type: Literal["placeholder"]
+
+
+class CustomInference(Fields):
+    """A model that is a Python snippet."""
+
+    connection_type: Literal["custom_inference"]
+    snippet: Text | None = None
+    run_inference_snippet: Text | None = None
+    adapter: AdapterChoice | None = None
+    environment: dict[str, SecretText] | None = None
+    timeout: Annotated[Number, Field(ge=1)] | None = None
+
+
+CONNECTIONS: dict[str, type[Fields]] = {
+    "custom_connection": CustomConnection,
+    "provider_connection": ProviderConnection,
+    "placeholder": PlaceholderConnection,
+    "custom_inference": CustomInference,
+}
+
+
+class ModelFields(Described):
+    """A model file."""
+
+    key: Reference
+    rate_limit: Annotated[Number, Field(gt=0)] | None = None
+    tokens_per_minute: Annotated[Number, Field(gt=0)] | None = None
+    max_concurrent_requests: Count | None = None
+    task: TaskKind = "chat_completion"
+    adapter: AdapterChoice | None = None
+    config: Annotated[Any, part("connection")]
+    generation: GenerationFields | None = None
+    extra_body: dict[str, Any] | None = None
+
+
+class ProviderModel(Fields):
+    """A model named by its provider, or a built-in one."""
+
+    provider: Annotated[Text, Field(alias="$provider", pattern=r"^[^/]+/.+$")]
+    display_name: Text | None = None
+    base_url: Text | None = None
+    api: ApiName | None = None
+    generation: GenerationFields | None = None
+    extra_body: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +159,7 @@ class ModelSpec:
     name: str | None = None
     config: ModelConfig | None = None
     adapter: str | None = None
-    task: shapes.TaskKind = "chat_completion"
+    task: TaskKind = "chat_completion"
 
 
 def provider_key(name: str) -> str:
@@ -58,7 +172,7 @@ def build_model(node: Node, problems: Problems) -> ModelSpec | None:
     refuse_config(node, problems)
     if "$provider" in node.entries:
         return _build_provider_model(node, problems)
-    fields = validate_node(shapes.ModelFields, node, problems, name="the model")
+    fields = validate_node(ModelFields, node, problems, name="the model")
     part = node.get("config")
     connected = _build_connection(part, node.key or "", problems) if part is not None else None
     if fields is None or part is None or connected is None:
@@ -86,7 +200,7 @@ def _is_open(node: Node) -> bool:
 
 
 def _build_provider_model(node: Node, problems: Problems) -> ModelSpec | None:
-    fields = validate_node(shapes.ProviderModel, node, problems, name="the model")
+    fields = validate_node(ProviderModel, node, problems, name="the model")
     if fields is None:
         return None
     place, name = node.entries["$provider"].place, fields.provider
@@ -112,28 +226,28 @@ def _check_provider(provider: str, place: Place, problems: Problems) -> bool:
 
 def _build_connection(
     node: Node, key: str, problems: Problems
-) -> tuple[Connection, shapes.AdapterChoice | None] | None:
+) -> tuple[Connection, AdapterChoice | None] | None:
     """Return how a model is reached and the adapter it names; None when that is not well formed."""
     if not node.is_map:
         problems.add("E108", "`config` of a model must be a mapping", node.place)
         return None
     stated = node.get("connection_type")
     kind = str(stated.value) if stated is not None and stated.is_scalar else "custom_connection"
-    if kind not in shapes.CONNECTIONS:
-        hint = suggest(kind, shapes.CONNECTIONS) or f"types: {listing(shapes.CONNECTIONS)}"
+    if kind not in CONNECTIONS:
+        hint = suggest(kind, CONNECTIONS) or f"types: {listing(CONNECTIONS)}"
         problems.add("E109", f"unknown connection type {kind!r}", node.at("connection_type").place, hint)
         return None
     name, places = f"`config` of the model (`{kind}`)", {key: one.place for key, one in node.entries.items()}
-    fields = validate_node(shapes.CONNECTIONS[kind], node, problems, name=name)
+    fields = validate_node(CONNECTIONS[kind], node, problems, name=name)
     match fields:
-        case shapes.PlaceholderConnection():
+        case PlaceholderConnection():
             return None, None
-        case shapes.ProviderConnection(provider_id=provider):
+        case ProviderConnection(provider_id=provider):
             if not _check_provider(provider, places["provider_id"], problems) or _is_open(node):
                 return None
             base = _read_address(node.field("base_url"))
             return ProviderConfig(provider, fields.model_key, fields.api_key, base, fields.api), None
-        case shapes.CustomConnection(adapter=adapter):
+        case CustomConnection(adapter=adapter):
             validation = fields.tls_context.validation_context if fields.tls_context else None
             if validation is not None and validation.trust_chain_verification == "accept_untrusted":
                 hint = "certificates are always checked; put the endpoint's own into `trusted_ca`"
@@ -147,7 +261,7 @@ def _build_connection(
                 trusted_ca=None if validation is None else validation.trusted_ca,
             )
             return None if _is_open(node) else (config, adapter)
-        case shapes.CustomInference(adapter=adapter):
+        case CustomInference(adapter=adapter):
             if adapter is not None and adapter.key not in OWN_ADAPTERS:
                 hint = "the snippet is given the messages and returns a chat completion: convert both in it"
                 message = "an adapter of your own in `custom_inference` is not done"
@@ -175,7 +289,7 @@ def _read_address(node: Node) -> Address | None:
 
 
 def build_generation(
-    fields: shapes.ModelFields | shapes.ProviderModel | shapes.SpecificationFields,
+    fields: ModelFields | ProviderModel | SpecificationFields,
 ) -> Generation:
     """Return how a model is to generate, as files say it; `extra_body` may stand in `generation`, too."""
     given = {} if fields.generation is None else fields.generation.model_dump(exclude_none=True)
@@ -188,7 +302,7 @@ def build_generation(
 
 def build_adapter(node: Node, problems: Problems) -> Adapter | None:
     """Return a model adapter that is well formed."""
-    fields = validate_node(shapes.AdapterFields, node, problems, name="the model adapter")
+    fields = validate_node(AdapterFields, node, problems, name="the model adapter")
     if fields is None:
         return None
     adapter = Adapter(fields.key, fields.process_input.source_code, fields.process_output.source_code)
@@ -204,13 +318,3 @@ def build_adapter(node: Node, problems: Problems) -> Adapter | None:
         except SpecError as error:
             report_text(error, node.at(name, "source_code"), problems)
     return adapter
-
-
-@dataclass(frozen=True)
-class ModelChoice:
-    """A reference to a model: where it stands, whether the caller wrote it, and how it is to generate."""
-
-    reference: str
-    place: Place
-    is_callers: bool = False
-    generation: Generation = field(default_factory=Generation)

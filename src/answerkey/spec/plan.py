@@ -8,7 +8,7 @@ from functools import cache, partial
 from importlib import import_module
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from answerkey.datasets.content import COMPRESSIONS, read_content
 from answerkey.datasets.dataset import Selection
@@ -28,7 +28,7 @@ from answerkey.models.names import complete_name
 from answerkey.sandbox import Snippet, check_snippet
 from answerkey.scorers import asks_model
 from answerkey.solvers import ChatInput, GenericInput
-from answerkey.spec import models, shapes
+from answerkey.spec import shapes
 from answerkey.spec.config import (
     Config,
     DatasetParameter,
@@ -40,7 +40,6 @@ from answerkey.spec.config import (
     refuse_config,
     resolve_config,
 )
-from answerkey.spec.models import ModelChoice, ModelSpec
 from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path, sort_errors, with_key
 from answerkey.spec.project import Loaded, Overrides, Project, find_file, load_environment
 from answerkey.spec.ready_made import (
@@ -61,6 +60,9 @@ from answerkey.spec.sources import (
 )
 from answerkey.spec.task import Task, build_task, override_trials
 from answerkey.spec.validation import Fields, Key, assign_keys, extend_fields, fields_of, validate_node
+
+if TYPE_CHECKING:
+    from answerkey.spec.models import ModelSpec
 
 #: The variant that has the task's own prompt.
 BASE = "base"
@@ -195,6 +197,16 @@ def variant_model() -> type[Fields]:
     return extend_fields(fields_of(PromptVariant), "VariantFields", Fields, key=(Key, ...))
 
 
+@dataclass(frozen=True)
+class ModelChoice:
+    """A reference to a model: where it stands, whether the caller wrote it, and how it is to generate."""
+
+    reference: str
+    place: Place
+    is_callers: bool = False
+    generation: Generation = field(default_factory=Generation)
+
+
 @dataclass
 class Definitions(Project):
     """What a run file defines, by key, and what the caller adds to it; a broken one is not also undefined.
@@ -227,10 +239,12 @@ class Definitions(Project):
         for entry in map(with_key, node.at("datasets").items):
             dataset = build_dataset(entry, problems, base=self.folder)
             self._keep(dataset, entry, self.datasets, "dataset", self.broken_datasets)
+        if node.at("models").items or node.at("model_adapters").items:
+            from answerkey.spec.models import build_adapter, build_model
         for entry in node.at("models").items:
-            self._keep(models.build_model(entry, problems), entry, self.models, "model", self.broken_models)
+            self._keep(build_model(entry, problems), entry, self.models, "model", self.broken_models)
         for entry in node.at("model_adapters").items:
-            self._keep(models.build_adapter(entry, problems), entry, self.adapters, "model adapter", set())
+            self._keep(build_adapter(entry, problems), entry, self.adapters, "model adapter", set())
         for model in self.models.values() if "model_adapters" not in self.unread else ():
             self._check_adapter(model)
         for entry in map(with_key, node.at("tasks").items):
@@ -249,7 +263,9 @@ class Definitions(Project):
         build_task(node, config, self.problems)
 
     def _check_adapter(self, model: ModelSpec) -> None:
-        known = models.OWN_ADAPTERS | self.adapters.keys()
+        from answerkey.spec.models import OWN_ADAPTERS
+
+        known = OWN_ADAPTERS | self.adapters.keys()
         if model.adapter is not None and model.adapter not in known:
             hint = suggest(model.adapter, known) or f"adapters: {listing(sorted(known))}"
             self.problems.add("E113", f"model adapter `{model.adapter}` is not defined", model.place, hint)
@@ -315,9 +331,11 @@ class Definitions(Project):
         """Define the model of a model file by its path; what is wrong with it is reported as `typed`."""
         if path in self.models or path in self.broken_models:
             return
+        from answerkey.spec.models import build_model
+
         try:
             node = self.read(Path(typed or path), limit=Path(path).parent)
-            built = models.build_model(node, self.problems)
+            built = build_model(node, self.problems)
         except SpecError as error:
             self.problems.report(error)
             built = None
@@ -914,9 +932,11 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
     recorded = None if needs_model and overrides.model is not None else planned.completions
     reference, model = known.given_model or fields.model_key, None
     if reference is not None:
+        from answerkey.spec.models import build_generation
+
         is_callers = overrides.model is not None
         place = Place(file="--model") if is_callers else planned.entry.key_place("model_key")
-        choice = ModelChoice(reference, place, is_callers, models.build_generation(fields))
+        choice = ModelChoice(reference, place, is_callers, build_generation(fields))
         is_called = needs_model and not overrides.brings_completions and recorded is None
         model = known.find_model(choice, is_called=is_called)
     wanted, examples = getattr(task.solver, "examples", None), None
@@ -929,8 +949,8 @@ def _specify_one(task: Task, planned: PlannedTask, key: str, known: Definitions)
         return None
     named = known.models.get(fields.model_key or "")
     selected: dict[str, Any] = {name: one for name, one in planned.selection.items() if name in _SELECTION}
-    selected |= fields.model_dump(include=set(_SELECTION), exclude_none=True)
-    selected |= {name: one for name in _SELECTION if (one := getattr(overrides, name, None)) is not None}
+    for stated in (fields, overrides):
+        selected |= {name: one for name in _SELECTION if (one := getattr(stated, name, None)) is not None}
     return Specification(
         key=key,
         task=task,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from answerkey.solvers import ChoiceOrder
-from answerkey.spec import shapes
+from answerkey.spec import models, shapes
 from answerkey.spec.config import PARAMETERS
 from answerkey.spec.plan import load_feature, variant_model
 from answerkey.spec.sources import SOURCE
@@ -82,7 +82,7 @@ def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
         "task": [shapes.TaskFields],
         "run": [shapes.RunFields],
         "dataset": [shapes.DatasetFields],
-        "model": [shapes.ModelFields, shapes.ProviderModel],
+        "model": [models.ModelFields, models.ProviderModel],
         "definition": [shapes.Definition],
         "scorer": list_kinds(SCORER),
         "metric": list_kinds(METRIC),
@@ -91,8 +91,8 @@ def _list_parts() -> Mapping[str, Iterable[type[BaseModel]]]:
         "parameter": list(PARAMETERS.values()),
         "filter": [fields_of(RowFilter)],
         "action": [shapes.ActionFields],
-        "connection": list(shapes.CONNECTIONS.values()),
-        "adapter": [shapes.AdapterFields],
+        "connection": list(models.CONNECTIONS.values()),
+        "adapter": [models.AdapterFields],
         "evaluation": [shapes.EvaluationFields],
         "specification": [shapes.SpecificationFields],
         "run_config": [shapes.RunConfigFields],

@@ -14,9 +14,8 @@ from pydantic import ConfigDict, Field
 
 from answerkey.metrics import AggregatorName
 from answerkey.models.config import AnswerFormat, Effort, Thinking
-from answerkey.models.names import ApiName
 from answerkey.spec.nodes import Node, Problems, from_plain, to_plain
-from answerkey.spec.validation import Fields, Key, Number, SecretText, Text, Whole
+from answerkey.spec.validation import Fields, Key, Number, Text, Whole
 from answerkey.types import Purpose
 
 #: A reference to a model or an adapter may also contain `$`; a built-in model is named with its parameters.
@@ -176,116 +175,6 @@ class Generation(Fields):
     answer_format: AnswerFormat | None = None
     prefill: Annotated[Text, Field(min_length=1)] | None = None
     prompt_caching: bool | None = None
-    extra_body: dict[str, Any] | None = None
-
-
-class Code(Fields):
-    """A piece of an adapter."""
-
-    language: Literal["jinja", "python"] = "jinja"
-    source_code: Text
-
-
-class AdapterFields(Described):
-    """A model adapter: how messages become a request, and a reply becomes messages."""
-
-    key: Reference
-    provider: Literal["user"] = "user"
-    task: TaskKind | None = None
-    process_input: Code
-    process_output: Code
-
-
-class AdapterChoice(Fields):
-    """Which adapter a model uses."""
-
-    key: Reference
-
-
-class ValidationContext(Fields):
-    """Which certificates an endpoint may show: those of the system, or of `trusted_ca` (PEM text)."""
-
-    trusted_ca: Text | None = None
-    trust_chain_verification: Literal["verify_trust_chain", "accept_untrusted"] | None = None
-
-
-class TlsContext(Fields):
-    """How an endpoint proves who it is."""
-
-    validation_context: ValidationContext | None = None
-
-
-class CustomConnection(Fields):
-    """A model behind a URL."""
-
-    connection_type: Literal["custom_connection"] = "custom_connection"
-    url: Text
-    adapter: AdapterChoice | None = None
-    api: ApiName | None = None
-    api_key: SecretText | None = None
-    model_key: Text | None = None
-    custom_headers: dict[str, SecretText] | None = None
-    tls_context: TlsContext | None = None
-
-
-class ProviderConnection(Fields):
-    """A model of a known provider."""
-
-    connection_type: Literal["provider_connection"]
-    provider_id: Text
-    model_key: Text
-    base_url: Text | None = None
-    api: ApiName | None = None
-    api_key: SecretText | None = None
-
-
-class PlaceholderConnection(Fields):
-    """A model that is only named: no inference."""
-
-    connection_type: Literal["placeholder"]
-
-
-class CustomInference(Fields):
-    """A model that is a Python snippet."""
-
-    connection_type: Literal["custom_inference"]
-    snippet: Text | None = None
-    run_inference_snippet: Text | None = None
-    adapter: AdapterChoice | None = None
-    environment: dict[str, SecretText] | None = None
-    timeout: Annotated[Number, Field(ge=1)] | None = None
-
-
-CONNECTIONS: dict[str, type[Fields]] = {
-    "custom_connection": CustomConnection,
-    "provider_connection": ProviderConnection,
-    "placeholder": PlaceholderConnection,
-    "custom_inference": CustomInference,
-}
-
-
-class ModelFields(Described):
-    """A model file."""
-
-    key: Reference
-    rate_limit: Annotated[Number, Field(gt=0)] | None = None
-    tokens_per_minute: Annotated[Number, Field(gt=0)] | None = None
-    max_concurrent_requests: Count | None = None
-    task: TaskKind = "chat_completion"
-    adapter: AdapterChoice | None = None
-    config: Annotated[Any, part("connection")]
-    generation: Generation | None = None
-    extra_body: dict[str, Any] | None = None
-
-
-class ProviderModel(Fields):
-    """A model named by its provider, or a built-in one."""
-
-    provider: Annotated[Text, Field(alias="$provider", pattern=r"^[^/]+/.+$")]
-    display_name: Text | None = None
-    base_url: Text | None = None
-    api: ApiName | None = None
-    generation: Generation | None = None
     extra_body: dict[str, Any] | None = None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from .conftest import Call
+from .conftest import Call, write_project
 
 COMPLETIONS = "tasks/small/completions/part-00000.parquet"
 SCORES = "tasks/small/scores/part-00000.parquet"
@@ -25,10 +25,19 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, call: Call) -> Path:
+    """Return a finished run that keeps its completions."""
+    project = write_project(tmp_path_factory.mktemp("finished"))
+    words = (project / "task.yaml", "--dataset", project / "rows.jsonl", "--copy")
+    assert call("score", *words, "--out", project / "done").code == 0
+    return project / "done"
+
+
 @pytest.fixture
-def spoiled(project: Path, words: tuple[str, ...], call: Call) -> Path:
-    """Return the copy of a finished run that keeps its completions, elsewhere; `done` is the run itself."""
-    assert call("score", *words, "--copy", "--out", "done").code == 0
+def spoiled(project: Path, finished: Path) -> Path:
+    """Return a copy of the finished run, elsewhere; `done` is the run as it was."""
+    shutil.copytree(finished, "done")
     (project / "moved").mkdir()
     return Path(shutil.copytree("done", project / "moved" / "run"))
 

@@ -35,11 +35,10 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MARKUP = "[bold red]markup[/] :smile: [link=http://x]y[/link]"
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a project in which every text would like to command a terminal, and two runs."""
-    folder = tmp_path / "hostile"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("hostile")
     scorer = {
         "type": "string_equals_mcqa",
         "ground_truth_choice": "{{ sample.answer }}",

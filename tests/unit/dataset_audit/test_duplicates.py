@@ -25,7 +25,7 @@ TEXT = "Which of these cities has been the capital of Australia since the beginn
 def pair(questions: list[tuple[str, list[str]]], folder: Path) -> tuple[pl.DataFrame, int]:
     """Return the candidates among questions with their options, and how many there are."""
     texts = pl.Series([text for text, _ in questions], dtype=pl.String)
-    options = pl.Series([options for _, options in questions], dtype=pl.List(pl.String))
+    options = [options for _, options in questions]
     codes = pl.int_range(len(questions), dtype=pl.UInt32, eager=True)
     return pair_rows(sketch_questions(texts, options, codes, 0).lazy(), len(questions), folder)
 
@@ -68,6 +68,7 @@ def test_candidates_are_the_same_whatever_is_in_memory(
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(audit, "MOST_IN_MEMORY", 30)
     monkeypatch.setattr(audit, "PAIR_ROWS", 7)
+    monkeypatch.setattr(audit, "SKETCH_ROWS", 11)
     monkeypatch.setattr(audit, "MOST_PAIRS", 20)
     few, again = pair(rows, tmp_path)
     assert list(tmp_path.iterdir())
@@ -130,7 +131,7 @@ def test_pairs_that_differ_in_what_is_decisive_need_no_second_look() -> None:
     options = [rng.choices(words, k=rng.randint(0, 2)) for _ in texts]
     sketches = sketch_questions(
         pl.Series(texts),
-        pl.Series(options, dtype=pl.List(pl.String)),
+        options,
         pl.int_range(len(texts), dtype=pl.UInt32, eager=True),
         0,
     )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
@@ -22,10 +23,15 @@ FRAME = pl.DataFrame(
 )
 
 
-@pytest.fixture(params=["stored", "named", "held", "picked"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Rows:
-    """Return the same fifty rows: in a file without and with ids, in memory, and picked out of a hundred."""
+@pytest.fixture(params=["stored", "named", "held", "picked", "large"])
+def table(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rows:
+    """Return the same fifty rows: in a file without and with ids, in memory, and picked out of a hundred.
+
+    Once the dictionaries of some columns are large.
+    """
     frame, path = FRAME, tmp_path / "rows.parquet"
+    if request.param == "large":
+        monkeypatch.setattr(rows, "LARGE_DICTIONARY", 0)
     if request.param == "named":
         frame = frame.with_columns(pl.Series("sample_id", [f"s{n}" for n in range(50)]))
     if request.param == "picked":
@@ -118,3 +124,56 @@ def test_positions_are_joined_and_found_again(outer: range | pl.Series, inner: r
     joined = join_positions(outer, inner)
     assert list(joined) == [list(outer)[place] for place in inner]
     assert list(locate_positions(outer, joined)) == list(inner)
+
+
+def test_a_row_group_with_a_large_dictionary_is_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parts are cut out of it, one after the other; a whole group is read for itself and not kept."""
+    path = tmp_path / "rows.parquet"
+    frame = pl.DataFrame({"text": ["a", "b"] * 50, "list": [["x"]] * 100, "n": range(100)})
+    frame.write_parquet(path, row_group_size=40)
+    monkeypatch.setattr(rows, "LARGE_DICTIONARY", 0)
+    monkeypatch.setattr(rows, "_decoded", {})
+    read: list[tuple[object, ...]] = []
+    collect = rows._collect
+
+    def note(scan: pl.LazyFrame, names: list[str], places: range) -> pl.DataFrame:
+        read.append((*names, places))
+        return collect(scan, names, places)
+
+    monkeypatch.setattr(rows, "_collect", note)
+    table = load_table(path).rows
+    for start in range(0, 100, 15):
+        part = table.slice(start, 15).load(["text"]).frame
+        assert part["text"].to_list() == frame["text"][start : start + 15].to_list()
+    assert read == [("text", range(40)), ("text", range(40, 80)), ("text", range(80, 100))]
+    assert table.slice(35, 50).load().frame.equals(frame[35:85])
+    both = [("text", "n", places) for places in (range(40), range(40, 80), range(80, 100))]
+    assert read[3:] == [*both, ("list", range(35, 85))]
+    assert [str(key)[-15:-1] for key in rows._decoded] == ["range(80, 100)"]  # a part was asked for last
+
+
+def test_a_footer_that_says_nothing_of_dictionaries_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is too long to look through, cut off or nonsense has no groups, and ends nothing."""
+    path = tmp_path / "rows.parquet"
+    FRAME.write_parquet(path)
+    monkeypatch.setattr(rows, "LARGE_DICTIONARY", 0)
+    whole = path.read_bytes()
+    assert rows._find_groups(path, 0)[0] == [range(50)]
+    monkeypatch.setattr(rows, "_LONGEST_FOOTER", 10)
+    assert rows._find_groups(path, 1) == ([], frozenset())
+    monkeypatch.undo()
+    random = Random(3)
+    contents = [b"", b"PAR1", whole[:-9] + whole[-8:], whole[:-8] + b"\xff" * 8]
+    contents += [whole[:-8] + random.randbytes(size) + whole[-8:] for size in range(1, 300, 12)]
+    contents += [
+        random.randbytes(size) + (size - 8).to_bytes(4, "little") + b"PAR1" for size in range(8, 300, 6)
+    ]
+    for number, content in enumerate(contents):
+        path.write_bytes(content)
+        groups, large = rows._find_groups(path, number + 2)
+        assert len(groups) <= len(content)
+        assert len(large) <= len(content)

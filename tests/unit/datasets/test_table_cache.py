@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import content, formats, tables
+from answerkey.datasets import blocks, content, formats, tables
 from answerkey.datasets.tables import FileFields, Table, load_table
 from answerkey.errors import DataError, SpecError
 
@@ -192,17 +192,60 @@ def test_binary_files_with_foreign_types_are_kept_as_ours(
     ]
 
 
-def test_a_full_disk_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("write", [(pl.LazyFrame, "sink_parquet"), (pl.DataFrame, "write_ipc")])
+def test_a_full_disk_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: tuple[type, str]
+) -> None:
     """Where no table can be written the rows are held in memory, and that is said aloud."""
+    monkeypatch.setattr(formats, "CHUNK_ROWS", 9)  # the chunks are uneven
     path = write_rows(tmp_path / "a.jsonl")
     first = load_table(path)
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pl.DataFrame, "write_ipc", fail)
+    monkeypatch.setattr(*write, fail)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
     table = load_table(path)
     assert table.samples.frame.equals(first.samples.frame)
     assert "is held in memory" in table.notices[-1].message
     assert list_entries(tmp_path / "other" / "answerkey" / "tables") == []
+
+
+EVEN = [f'{{"n": {n}, "t": "x"}}' for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        EVEN,
+        [*EVEN, '{"n": "a", "t": "x"}'],
+        [*EVEN, '{"n": 1, "t": "x", "new": 1}'],
+        [*EVEN[:30], "", *EVEN[30:]],
+        ["", *EVEN[:3], "", *EVEN[3:]],
+        [*EVEN, *(f'{{"n": {n}, "t": "{"x" * 900}"}}' for n in range(20))],
+        [*EVEN[:20], *(one.replace('"x"', '["x"]') for one in EVEN[20:])],
+    ],
+    ids=["even", "mixed", "new column", "blank line", "blank lines", "large rows", "lists"],
+)
+@pytest.mark.parametrize("is_early", [False, True])
+def test_chunks_of_all_kinds_are_the_same_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], *, is_early: bool
+) -> None:
+    """Whether rows are held in memory, written as they come, or once all are known; so are the lines."""
+    sink = pl.LazyFrame.sink_parquet
+
+    def write(*given: object, metadata: object, **options: object) -> object:
+        return sink(*given, metadata=metadata(None) if callable(metadata) else metadata, **options)  # type: ignore[call-overload]  # as it was called
+
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(lines))
+    with monkeypatch.context() as patched:
+        patched.setattr(content, "HELD_BYTES", 2**20)
+        held = describe(load_table(path))
+    monkeypatch.setattr(formats, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 90)
+    if is_early:  # a writer that asks too early what is known of the table
+        monkeypatch.setattr(pl.LazyFrame, "sink_parquet", write)
+    assert describe(load_table(path)) == held
+    assert describe(load_table(path)) == held

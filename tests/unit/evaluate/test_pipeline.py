@@ -208,6 +208,34 @@ def test_rows_are_cut_smaller_where_they_are_long(tmp_path: Path, monkeypatch: p
     assert 2_000 < sizes[1] < 4_000
 
 
+@pytest.mark.parametrize(
+    ("extraction", "count", "text", "spread"),
+    [
+        pytest.param("stated_answer", 1200, "The answer is A, point {}.", "processes", id="many characters"),
+        pytest.param("stated_answer", 1200, "A {}", "threads", id="few characters"),
+        pytest.param("stated_answer", 1200, "The answer is A, point 0000.", "threads", id="alike"),
+        pytest.param("stated_answer", 1000, "The answer is A, point {}.", "threads", id="few rows"),
+        pytest.param(
+            "leading_label", 1200, "The answer is A, point {}.", "threads", id="read at the beginning"
+        ),
+    ],
+)
+def test_texts_that_take_long_to_read_are_spread_over_processes(
+    monkeypatch: pytest.MonkeyPatch, extraction: str, count: int, text: str, spread: str
+) -> None:
+    """The amount of text decides where each word is read, and there are shards for all processes."""
+    monkeypatch.setattr(prepare, "WORKER_CHARACTERS", 20_000)
+    rows = [{"answer": "A", "choices": ["A", "B"], "completion": text.format(row)} for row in range(count)]
+    task = ak.load_task({**TASK, "definition": {"scorers": [{**SCORER, "extraction": extraction}]}})
+    dataset = Dataset.of(load_rows(rows, name="rows").rows, name="rows")
+    specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
+    prepared = Prepared(specification, dataset, recorded=find_own_completions(dataset.rows))
+    assert prepare.choose_spread(prepared) == spread
+    monkeypatch.setattr(prepare, "SHARD_ROWS", 100_000)
+    monkeypatch.setattr(prepare, "FEWEST_ROWS", 10)
+    assert prepare.choose_shard_rows(prepared, "processes") == count // 16
+
+
 def cut() -> tuple[Prepared, Shard]:
     """Return a task with four rows, which are one shard."""
     task = ak.load_task({**TASK, "definition": {"scorers": [SCORER]}})

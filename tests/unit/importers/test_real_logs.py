@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,13 +33,16 @@ def test_logs_of_inspect_agree_with_our_verdicts(desk: Desk, name: str) -> None:
     assert desk.said("their_answer")[0] == "C"
 
 
+#: Model, samples, those with a verdict, right ones; the short series reads the first.
+OUTPUTS = [
+    ("Qwen1.5-7B-Chat", 12_032, 9_223, 3_181),
+    ("Mixtral-8x7B-Instruct-v0.1", 12_032, 10_606, 5_040),
+    ("gemini-1.5-flash-002", 12_012, 11_941, 7_699),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "samples", "judged", "right"),
-    [
-        ("Mixtral-8x7B-Instruct-v0.1", 12_032, 10_606, 5_040),
-        ("Qwen1.5-7B-Chat", 12_032, 9_223, 3_181),
-        ("gemini-1.5-flash-002", 12_012, 11_941, 7_699),
-    ],
+    ("name", "samples", "judged", "right"), OUTPUTS if os.environ.get("ANSWERKEY_LONG") else OUTPUTS[:1]
 )
 def test_outputs_of_mmlu_pro_are_read_from_the_archive(
     desk: Desk, name: str, samples: int, judged: int, right: int
@@ -53,6 +58,7 @@ def test_outputs_of_mmlu_pro_are_read_from_the_archive(
     assert all(row["answer"] in row["choices"] for row in rows)
 
 
+@cache
 def read_known() -> dict[tuple[str, tuple[str, ...]], str]:
     """Return the right letters of all MMLU and ARC questions, by question and options."""
     known: dict[tuple[str, tuple[str, ...]], str] = {}

@@ -20,7 +20,7 @@ from answerkey.reader.characters import (
 from answerkey.reader.first_character import read_first_character
 from answerkey.scorers.extraction import BeyondPrefix, Prefix
 
-EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1)]
+EVERY_CHARACTER = "".join(map(chr, range(sys.maxunicode + 1)))
 
 
 def test_white_space_is_what_python_says_and_three_invisible_characters() -> None:

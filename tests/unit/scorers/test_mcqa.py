@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from answerkey.errors import Place, SpecError
-from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge
+from answerkey.scorers import RowProblem, StringEqualsMcqa, compile_templates, judge, mcqa
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.mcqa import (
     METADATA_NAMES,
@@ -399,3 +399,19 @@ def test_options_are_lists_of_texts_or_nothing() -> None:
     assert read_options('["Paris", "Lyon"]') == ("Paris", "Lyon")
     assert read_options("Paris") is None
     assert read_options(None) is None
+
+
+def test_a_row_that_a_template_fails_on_stands_among_rows_with_choices_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is told at its place, and the others are in order, however few rows were looked at first."""
+    monkeypatch.setattr(mcqa, "_FIRST_ROWS", 80)
+    letters = [chr(code) for code in range(ord("!"), ord("~") - 2)]
+    options = [[f"{letters[row % 90]} 1", f"{letters[(row // 90 + row + 1) % 90]} 2"] for row in range(200)]
+    options[150][1] = ""
+    samples = Samples(pl.DataFrame({"options": options}), pl.Series([str(row) for row in range(200)]))
+    scorer = StringEqualsMcqa(
+        "{{ (sample.options | map('first') | list)[0] }}", "{{ sample.options | map('first') | list }}"
+    )
+    problems, _ = scorer.check_rows(samples)
+    assert {one.position for one in problems} == {150}

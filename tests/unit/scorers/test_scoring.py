@@ -161,7 +161,7 @@ def read(
 
 def test_each_reader_reads_each_text() -> None:
     """Readings come back in the order of the texts; where there is no text, nothing is read."""
-    passages = Passages(["B", None, "Answer: C", "B"], [LETTERS] * 4, [None] * 4)
+    passages = Passages(pl.Series(["B", None, "Answer: C", "B"]), pl.Series([LETTERS] * 4), None)
     found = reread(passages, ALL)
     assert found["first_character"].to_list() == ["B", None, None, "B"]
     assert found["first_character_literal"].to_list() == ["B", None, "A", "B"]
@@ -171,10 +171,9 @@ def test_each_reader_reads_each_text() -> None:
 
 def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
     """A rule reads what a rescore would read; a lens uses whatever is known."""
-    text = "It must be Canberra."
-    options = [("Sydney", "Canberra", "Perth", "Hobart")]
-    hidden = Passages([text], [LETTERS], options)
-    told = Passages([text], [LETTERS], options, is_told=True)
+    texts, options = pl.Series(["It must be Canberra."]), ["Sydney", "Canberra", "Perth", "Hobart"]
+    hidden = Passages(texts, pl.Series([LETTERS]), pl.Series([options]))
+    told = replace(hidden, is_told=True)
     assert reread(hidden, ALL)["lm-eval"].to_list() == ["B"]
     assert reread(hidden, ALL)["stated_answer"].to_list() == [None]
     assert reread(told, ALL)["stated_answer"].to_list() == ["B"]
@@ -185,8 +184,8 @@ def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
     samples, completions = make_tables("BBCDAA", TEXTS)
     for given, options in ((samples, ("one", "two", "three", "four")), (samples.load(["answer"]), None)):
         passages = list_passages(SCORER, given, completions, SCORER.score(given, completions))
-        assert (passages.texts, passages.choices) == (TEXTS, [LETTERS] * 6)
-        assert (passages.options, passages.is_told) == ([options] * 6, False)
+        assert list(passages.list_rows()) == [(text, LETTERS, options) for text in TEXTS]
+        assert not passages.is_told
 
 
 def test_counts_are_of_the_rows_asked_for() -> None:

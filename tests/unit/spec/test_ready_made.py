@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -17,8 +18,9 @@ from answerkey.datasets.sources import HuggingFaceSource
 from answerkey.errors import SpecError
 from answerkey.evaluate.runner import check
 from answerkey.solvers import SingleTurnSolver
-from answerkey.spec import Overrides, Specification, load_plan, load_task, schema
+from answerkey.spec import Overrides, Specification, load_plan, load_task
 from answerkey.spec.ready_made import find_ready_made, list_ready_made, load_ready_made, write_project
+from answerkey.spec.schema import schema
 from answerkey.types import Samples
 
 from .conftest import value_of
@@ -42,6 +44,7 @@ NAMES = [
 ]
 #: Those whose chance level differs from row to row.
 UNEVEN = {"agieval", "bbh", "hle", "mmmu", "mmmu_pro", "musr", "supergpqa", "truthfulqa_mc"}
+IS_LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 REAL = Path(__file__).parents[4] / "shared" / "data"
 
 
@@ -190,8 +193,16 @@ def test_no_question_is_shipped() -> None:
     assert all(path.stat().st_size < 6000 for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("as_folder", [True, False])
-@pytest.mark.parametrize(("name", "files", "row"), FORMS)
+#: All forms from a folder; as one file, in the short series, every fourth and those that a folder completes.
+GIVEN = [
+    (*form, as_folder)
+    for number, form in enumerate(FORMS)
+    for as_folder in (True, False)
+    if as_folder or IS_LONG or number % 4 == 0 or form[0] in {"mmlu_redux", "wmdp"}
+]
+
+
+@pytest.mark.parametrize(("name", "files", "row", "as_folder"), GIVEN)
 def test_raw_files_are_read_as_the_task_wants_them(
     name: str, files: dict[str, str], row: tuple[str, list[str], str, str | None], *, as_folder: bool
 ) -> None:

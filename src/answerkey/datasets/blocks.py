@@ -79,6 +79,7 @@ class _Kind:
 
 
 _TEXT = _Kind(_INSIDE, '"', '"')
+_WHOLE = _Kind("-?(?:0|[1-9][0-9]{0,17})")
 _SCALAR = _Kind(rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)")
 #: Lists of texts, by what separates the texts.
 _LISTS = {between: _Kind(f"{_INSIDE}(?:{between}{_INSIDE})*", '["', '"]') for between in ('","', '", "')}
@@ -463,10 +464,9 @@ class Leaf:
 
     def read(self) -> pl.Series:
         """Return the texts, or the lists of texts."""
-        is_escaped = self.cells.str.contains("\\", literal=True)
         if self.kind == "text":
-            return _read_texts(self.cells, is_escaped)
-        if is_escaped.any():
+            return _read_texts(self.cells)
+        if self.cells.str.contains("\\", literal=True).any():
             return pl.Series([parse_json(f'["{one}"]') for one in self.cells], dtype=pl.List(pl.String))
         return self.cells.str.split(self.between)
 
@@ -484,9 +484,11 @@ def split_leaves(raw: bytes) -> dict[Keys, Leaf] | None:
         found: dict[Keys, _Kind] = {}
         gaps: list[str] = []
         for path, begin, end in _find_leaves(line, 0, ()):
-            kind = _find_kind([_reach(row, path) for row in rows], line.encode(), is_mixed=False)
-            is_whole = line.startswith(kind.opening, begin) and line.endswith(kind.closing, begin, end)
-            if path in found or not is_whole:
+            values = [_reach(row, path) for row in rows]
+            is_whole = all(type(one) is int for one in values)
+            kind = _WHOLE if is_whole else _find_kind(values, line.encode(), is_mixed=False)
+            is_enclosed = line.startswith(kind.opening, begin) and line.endswith(kind.closing, begin, end)
+            if path in found or not is_enclosed:
                 raise _UnlikeError
             found[path] = kind
             if kind is not _ANYTHING:

@@ -79,6 +79,7 @@ class _Kind:
 
 
 _TEXT = _Kind(_INSIDE, '"', '"')
+_WHOLE = _Kind("-?(?:0|[1-9][0-9]{0,17})")
 _SCALAR = _Kind(rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)")
 #: Lists of texts, by what separates the texts.
 _LISTS = {between: _Kind(f"{_INSIDE}(?:{between}{_INSIDE})*", '["', '"]') for between in ('","', '", "')}
@@ -441,3 +442,109 @@ def join_chunks(chunks: Iterable[Chunk], rows: int) -> Iterator[Chunk]:
             parts, held = [*parts, frame], [*held, *lines] if parts else lines
     if parts:
         yield pl.concat(parts).to_dict(), held
+
+
+# ── rows of nested objects, as the values inside ────────────────────────────────────────────────────────────
+
+Keys = tuple[str, ...]
+_END = re.compile(r"[ \t\r]*\}")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A value that all rows of a block have: `cells` are its JSON texts, without quotes around a text.
+
+    Its kind is `text`, `texts` (a list, whose cells are cut by `between`), `whole` (a number), `scalar`, or
+    `same` for anything else: that is the same in all rows and has no cells.
+    """
+
+    kind: Literal["text", "texts", "whole", "scalar", "same"]
+    between: str
+    cells: pl.Series
+
+    def read(self) -> pl.Series:
+        """Return the texts, or the lists of texts."""
+        if self.kind == "text":
+            return _read_texts(self.cells)
+        if self.cells.str.contains("\\", literal=True).any():
+            return pl.Series([parse_json(f'["{one}"]') for one in self.cells], dtype=pl.List(pl.String))
+        return self.cells.str.split(self.between)
+
+
+def split_leaves(raw: bytes) -> dict[Keys, Leaf] | None:
+    """Return the values inside the rows of a block by the keys that lead to them; None for rows unlike.
+
+    A list that is alone in a list is under `[]`, which is no key. The proof is that all rows are made like
+    the first one, and that what stands between two values stands nowhere else.
+    """
+    whole = raw if raw.endswith(b"\n") else raw + b"\n"
+    with suppress(_UnlikeError, BadJsonError, LookupError, RecursionError, *FOREIGN):
+        lines = [line.decode() for line in whole.split(b"\n", _LOOKED_AT)[:-1]]
+        rows, line, at = [parse_json(one) for one in lines], lines[0], 0
+        found: dict[Keys, _Kind] = {}
+        gaps: list[str] = []
+        for path, begin, end in _find_leaves(line, 0, ()):
+            values = [_reach(row, path) for row in rows]
+            is_whole = all(type(one) is int for one in values)
+            kind = _WHOLE if is_whole else _find_kind(values, line.encode(), is_mixed=False)
+            is_enclosed = line.startswith(kind.opening, begin) and line.endswith(kind.closing, begin, end)
+            if path in found or not is_enclosed:
+                raise _UnlikeError
+            found[path] = kind
+            if kind is not _ANYTHING:
+                gaps.append(line[at : begin + len(kind.opening)])
+                at = end - len(kind.closing)
+        kinds, tail = [kind for kind in found.values() if kind is not _ANYTHING], f"{line[at:]}\n"
+        joints, width, count = [*gaps[1:], tail + gaps[0]], len(gaps), whole.count(b"\n")
+        text = pl.DataFrame({"text": pl.Series([whole], dtype=pl.Binary).cast(pl.String)})
+        row = "".join(pl.escape_regex(gap) + kind.pattern for gap, kind in zip(gaps, kinds, strict=True))
+        is_like = pl.col("text").str.contains(rf"\A(?:{row}{pl.escape_regex(tail)})+\z")
+        times = (pl.col("text").str.count_matches(pl.escape_regex(one)).alias(one) for one in joints)
+        if not text.select(is_like).item() or text.select(times).row(0) != (
+            *[count] * (width - 1),
+            count - 1,
+        ):
+            raise _UnlikeError
+        inner = pl.col("text").str.strip_prefix(gaps[0]).str.strip_suffix(tail)
+        cut = inner.str.replace_many(joints, [_CUT] * width, **_LEFTMOST)
+        pieces = text.select(cut.str.split(_CUT).explode()).to_series()
+        cells = iter([pieces.gather_every(width, place) for place in range(width)])
+        return {path: _make_leaf(kind, cells) for path, kind in found.items()}
+    return None
+
+
+def _make_leaf(kind: _Kind, cells: Iterator[pl.Series]) -> Leaf:
+    if kind is _ANYTHING:
+        return Leaf("same", "", pl.Series(dtype=pl.String))
+    between = next((one for one, known in _LISTS.items() if known is kind), "")
+    if between:
+        return Leaf("texts", between, next(cells))
+    return Leaf("text" if kind is _TEXT else "whole" if kind is _WHOLE else "scalar", "", next(cells))
+
+
+def _find_leaves(line: str, end: int, path: Keys) -> Iterator[tuple[Keys, int, int]]:
+    """Yield the path of each value inside the object that begins at `end`, and where it begins and ends."""
+    mark = _BRACE
+    while found := mark.match(line, end):
+        key = _KEY.match(line, found.end())
+        colon = key and _COLON.match(line, key.end())
+        if not key or not colon:
+            raise _UnlikeError
+        begin, inner, mark = colon.end(), (*path, key[0][1:-1]), _COMMA
+        value, end = DECODER.raw_decode(line, begin)
+        if isinstance(value, dict) and value:
+            yield from _find_leaves(line, begin, inner)
+        elif isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
+            yield (*inner, "[]"), begin + 1, end - 1
+        else:
+            yield inner, begin, end
+    if not _END.match(line, end):
+        raise _UnlikeError
+
+
+def _reach(row: object, path: Keys) -> object:
+    for key in path:
+        if not isinstance(row, dict) and not (isinstance(row, list) and len(row) == 1):
+            raise _UnlikeError
+        row = row[key] if isinstance(row, dict) else row[0]
+    return row

@@ -209,9 +209,7 @@ def find_truth(target: object, choices: Sequence[str] | None, options: Sequence[
 # ── options in a text ───────────────────────────────────────────────────────────────────────────────────────
 
 #: A line that shows an option: `A) one`, `(B) two`, `C. three`; also with the wide marks of East Asia.
-_OPTION = re.compile(
-    r"^[ \t]*[(\[\uff08]?(?P<label>[A-Z])[)\].:\uff09\uff0e\uff1a\u3001][ \t]*(?=\S)", re.MULTILINE
-)
+_OPTION = re.compile(r"\n[ \t]*[(\[\uff08]?([A-Z])[)\].:\uff09\uff0e\uff1a\u3001][ \t]*(?=\S)")
 #: Options without letters, and the word above options.
 _BULLETS = re.compile(r"\noptions:[ \t]*(?P<options>(?:\n[ \t]*- [^\n]+)+)\s*\Z", re.IGNORECASE)
 _HEADING = re.compile(r"(?:^|\n)[ \t]*(?:answer )?(?:options|choices):?[ \t]*\Z", re.IGNORECASE)
@@ -225,26 +223,28 @@ def find_shown(prompt: str | None) -> Question:
 
     Options before them belong to worked examples. A prompt without any is the question as a whole.
     """
-    whole = prompt or ""
-    text = whole[-_SEARCHED:]
+    before, options = find_lettered(prompt or "")
+    return Question(prompt) if options is None else Question(before.strip(), LABELS[: len(options)], options)
+
+
+def find_lettered(prompt: str) -> tuple[str, Texts | None]:
+    """Return what stands before the last options of a prompt that are lettered from A on, and these."""
+    text = f"\n{prompt[-_SEARCHED:]}"  # a pattern that begins with a character is searched for quickly
     found: list[re.Match[str]] = []
     run: list[re.Match[str]] = []
-    start = 0
-    while start >= 0:  # line by line: a search would try every character
-        if match := _OPTION.match(text, start):
-            if match["label"] != LABELS[len(run)]:
-                run = []
-            if match["label"] == LABELS[len(run)]:
-                run.append(match)
+    for match in _OPTION.finditer(text):
+        if match[1] != LABELS[len(run)]:
+            run = []
+        if match[1] == LABELS[len(run)]:
+            run.append(match)
             found = run if len(run) >= _FEWEST else found
-        start = text.find("\n", start) + 1 or -1
     if not found:
-        return Question(prompt)
+        return prompt, None
     last = text.find("\n", found[-1].end())
-    ends = [*(one.start() for one in found[1:]), len(text) if last < 0 else last]
-    options = tuple([text[one.end() : end].strip() for one, end in zip(found, ends, strict=True)])
-    before = whole[: len(whole) - len(text) + found[0].start()]
-    return Question(before.strip(), LABELS[: len(found)], options)
+    ends = [one.start() for one in found[1:]]
+    ends.append(len(text) if last < 0 else last)
+    options = [text[one.end() : end].strip() for one, end in zip(found, ends, strict=True)]
+    return prompt[: len(prompt) + 1 - len(text) + found[0].start()], tuple(options)
 
 
 def _split_question(text: str | None) -> tuple[str | None, list[str] | None]:
@@ -702,6 +702,17 @@ def find_columns(
     return QuestionColumns(columns, () if "options" in columns else find_numbered(names))
 
 
+def find_asked(listed: Mapping[str, bool], chosen: tuple[tuple[str, str], ...] = ()) -> QuestionColumns:
+    """Return which columns of a log's record are what; `listed` says of each whether it holds a list.
+
+    Options are one, whatever else has such a name.
+    """
+    names = [
+        name for name, is_listed in listed.items() if is_listed or fold_name(name) not in _FOLDED_OPTIONS
+    ]
+    return find_columns(tuple(names), ("passage", *QUESTION_ROLES), chosen)
+
+
 def read_asked(
     cells: Mapping[str, object],
     prompt: str | None,
@@ -714,16 +725,16 @@ def read_asked(
     `target` is the truth where the log states it apart, `chosen` the columns that the caller names, by role.
     Options in another order than in the prompt are taken from the prompt: that is what the model saw.
     """
-    names: dict[str, None] = {}
-    inside: dict[str, None] = {}
+    listed: dict[str, bool] = {}
+    inside: dict[str, bool] = {}
     for name, cell in cells.items():
         is_text = isinstance(cell, str) and cell[:1].isalnum()  # the text of a list begins with a bracket
         is_listed = not is_text and (isinstance(cell, list) or read_option_cell(cell)[0] is not None)
         if not is_text and not is_listed and isinstance(cell, Mapping):
-            inside |= {f"{name}.{inner}": None for inner, one in cell.items() if read_mark(one) is None}
-        elif is_listed or fold_name(name) not in _FOLDED_OPTIONS:
-            names[name] = None
-    found = find_columns((*names, *inside), ("passage", *QUESTION_ROLES), chosen).read_question(cells)
+            inside |= {f"{name}.{inner}": True for inner, one in cell.items() if read_mark(one) is None}
+        else:
+            listed[name] = is_listed
+    found = find_asked(listed | inside, chosen).read_question(cells)
     shown, question = find_shown(prompt), found.question
     if question and "\n" in question:  # options stand on lines of their own
         asked, own = _split_question(question)

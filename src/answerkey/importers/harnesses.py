@@ -7,12 +7,17 @@ choice stands for one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import polars as pl
+
 from answerkey.datasets import questions as ask
+from answerkey.datasets.blocks import Keys, Leaf, split_leaves
+from answerkey.datasets.columns import fill_column
 from answerkey.datasets.rows import iterate_blocks
 from answerkey.datasets.tables import load_table
 from answerkey.errors import listing
@@ -24,6 +29,7 @@ from answerkey.importers.logs import (
     Log,
     LogFile,
     Record,
+    RecordBlock,
     Row,
     Verdict,
     parse_json,
@@ -117,7 +123,7 @@ class LmEvalReader(KnownReader):
     file_name = re.compile(rf"(.*/)?samples_(?P<task>[^/]+?)_{_TIME}\.jsonl(\.gz|\.zst)?")
     row_keys = ({"doc_id", "doc", "resps", "filtered_resps"},)
 
-    def read(self, log: Log) -> Iterator[Record]:
+    def read(self, log: Log) -> Iterator[Record | RecordBlock]:
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
         files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
@@ -139,7 +145,8 @@ class LmEvalReader(KnownReader):
         for task, file in files:
             if log.begin_task(task):
                 rows, told = _LmEvalRows(log, task), log.description
-                yield from log.convert(file, log.rows(file), rows.read)
+                for number, lines in log.blocks(file):
+                    yield from rows.read_lines(file, number, lines)
                 rows.add_notices()
                 numbers = (one.number("results", task, str(told.score)) for one in results)
                 told.reported = {str(told.score): one for one in numbers if one is not None}
@@ -174,6 +181,32 @@ class _LmEvalRows(TaskRows):
         question, replies, answer = _read_lm_eval(row, self.metric)
         verdict = Verdict(row.number(self.metric), answer)
         return self.list_trials(f"{self.name}/{number}", question, replies, verdict)
+
+    def read_lines(
+        self, file: LogFile, number: int, lines: Sequence[bytes]
+    ) -> Iterator[Record | RecordBlock]:
+        """Yield the records of lines, of which `number` is the first; those of plain rows are in blocks."""
+
+        def convert(begin: int, end: int) -> Iterator[Record]:
+            return self.log.convert(file, self.log.parse(file, number + begin, lines[begin:end]), self.read)
+
+        at = 1 if self.log.description.score is None else 0  # the first row decides what is looked at
+        yield from convert(0, at)
+        rest, metric, under = b"".join(lines[at:]), self.metric, self._filter
+        leaves = None if metric is None or not under or not rest else split_leaves(rest)
+        taken = None if leaves is None else _read_plain(leaves, self.name, metric or "", under or "")
+        if taken is None:
+            yield from convert(at, len(lines))
+            return
+        frame, left = taken
+        before = 0
+        for place in (*(one + at for one in left), len(lines)):
+            if place > at:
+                self.log.seen += place - at
+                yield RecordBlock(frame.slice(before, place - at))
+                before += place - at
+            yield from convert(place, place + 1)
+            at = place + 1
 
     def add_notices(self) -> None:
         """Tell which filters were passed over, too."""
@@ -221,6 +254,132 @@ def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion
     text = ask.write_cell(read)
     answer = None if text == _INVALID else ask.find_label(read, choices, options) or text
     return question, [Completion(one.text, one.status, prompt) for one in replies], answer
+
+
+#: How the JSON of values in a plain row begins: texts that are no lists, numbers as Python writes them.
+_PLAIN = {
+    "text": r"^[^\[({\s\\]",
+    "texts": "",
+    "whole": r"^(?:0|-?[1-9])",
+    "scalar": r'^(?:true|false|null|0|-?[1-9][0-9]{0,17}|"[^\[({\s\\].*")$',
+}
+_NO_LIST, _NO_CHAT = r"^[^\[]", r"^(?:\s|\\[nrtf])*(?:[^\s\\\[]|\\[^nrtf])"
+_NUMBER = r"^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$"
+#: Escapes that Python does not write, a line break, and what stands between texts.
+_ODD_ESCAPE, _BREAK, _SEVERAL = r"\\[u/]", r"\\n", r'", ?"'
+_ID, _TARGET, _UNDER = ("doc_id",), ("target",), ("filter",)
+_SAID, _READ = ("resps", "[]"), ("filtered_resps",)
+_LISTS = pl.List(pl.String)
+
+
+def _read_plain(
+    leaves: Mapping[Keys, Leaf], task: str, metric: str, under: str
+) -> tuple[pl.DataFrame, list[int]] | None:
+    """Return the records of plain rows as a table, and which rows are not plain; None for a block of others.
+
+    That is what `_LmEvalRows.read` gives of single replies to prompts in text, with a truth in text.
+    """
+    doc = {path[1]: leaf for path, leaf in leaves.items() if path[0] == "doc" and len(path) == _FEWEST}
+    asks = next((path for path in leaves if path[0] == "arguments"), ())
+    found = ask.find_asked({name: leaf.kind == "texts" for name, leaf in doc.items()})
+    named = {one: ("doc", found.columns.get(one, "")) for one in ("question", "category", "passage")}
+    options, choices = (("doc", found.columns.get(one, "")) for one in ("options", "choices"))
+    kinds = {path: leaf.kind for path, leaf in leaves.items()}
+    needed: dict[Keys, str] = {
+        _ID: "whole text",
+        _TARGET: "text",
+        asks: "text",
+        named["question"]: "text",
+        _SAID: "texts",
+        _READ: "texts",
+    }
+    needed |= {_UNDER: "text"} if _UNDER in leaves or under != "none" else {}
+    beside: dict[Keys, str] = {
+        (metric,): "whole scalar",
+        options: "texts",
+        **dict.fromkeys(named.values(), "text"),
+    }
+    needed |= {path: fit for path, fit in beside.items() if path in leaves}
+    is_fit = all(kinds.get(path) in fit.split() for path, fit in needed.items())
+    is_flat = len(doc) == sum(path[0] == "doc" for path in leaves) and asks[2:] == ("arg_0",)
+    is_known = all(one.kind in _PLAIN for one in doc.values()) and not found.spread and choices not in leaves
+    if not is_fit or not is_flat or not is_known:
+        return None
+    like = [
+        *((leaf, _PLAIN[leaf.kind], _ODD_ESCAPE) for leaf in doc.values()),
+        (leaves[_ID], _PLAIN["whole"] if kinds[_ID] == "whole" else "", _ODD_ESCAPE),
+        (leaves[_TARGET], _NO_LIST, rf"{_ODD_ESCAPE}|,"),
+        (leaves[asks], _NO_CHAT, _ODD_ESCAPE),
+        (leaves[named["question"]], "", _BREAK),
+        *((leaves[path], "", f"{_ODD_ESCAPE}|{_SEVERAL}") for path in (_SAID, _READ)),
+        *((leaves[path], f"^{pl.escape_regex(under)}$", _ODD_ESCAPE) for path in (_UNDER,) if path in leaves),
+        *((leaves[path], _NUMBER, _ODD_ESCAPE) for path in ((metric,),) if path in leaves),
+    ]
+    cells = pl.DataFrame([leaf.cells.alias(str(place)) for place, (leaf, *_) in enumerate(like)])
+    fits = [pl.col(str(place)).str.contains(begin) for place, (_, begin, _) in enumerate(like) if begin]
+    fits += [~pl.col(str(place)).str.contains(odd) for place, (_, _, odd) in enumerate(like)]
+    places = cells.select(pl.all_horizontal(fits)).to_series().arg_true()
+    plain = {
+        path: replace(leaf, cells=leaf.cells.gather(places))
+        for path, leaf in leaves.items()
+        if len(leaf.cells)
+    }
+    said, read = (replace(plain[path], kind="text").read() for path in (_SAID, _READ))
+    own = plain[options].read() if options in plain else pl.Series([None] * len(places), dtype=_LISTS)
+    parts = zip(plain[asks].read(), own.to_list(), plain[_TARGET].read(), read, strict=True)
+    told = [_tell_plain(*one) for one in parts]
+    is_told = pl.Series([one is not None for one in told], dtype=pl.Boolean)
+    if not is_told.any():
+        return None
+    texts, truths, answers = (list(one) for one in zip(*filter(None, told), strict=True))
+    pieces: list[pl.Expr | pl.Series] = []
+    for name, leaf in ((path[1], one) for path, one in plain.items() if path[0] == "doc"):
+        begin, end = {"text": ('"', '"'), "texts": ('["', '"]')}.get(leaf.kind, ("", ""))
+        is_dense = leaf.between == '","'
+        inside = leaf.cells.str.replace_all('","', '", "', literal=True) if is_dense else leaf.cells
+        pieces += [pl.lit(f'{", " if pieces else "{"}"{name}": {begin}'), inside.alias(name), pl.lit(end)]
+    number = plain[_ID].read() if kinds[_ID] == "text" else plain[_ID].cells
+    asking = pl.concat_str(pl.lit('[{"role": "user", "content": "'), plain[asks].cells, pl.lit('"}]'))
+    columns = {name: plain[path].read() for name, path in named.items() if path in plain} | {
+        "completion": said
+    }
+    columns |= {"their_score": plain[metric,].cells.cast(pl.Float64)} if (metric,) in plain else {}
+    frame = pl.select(
+        pl.lit(f"{task}/").add(number).alias("sample_id"),
+        pl.concat_str(*pieces, pl.lit("}")).alias("original"),
+        asking.alias("prompt"),
+        *(one.alias(name) for name, one in columns.items()),
+    )
+    letters, count = pl.lit(pl.Series([ask.LABELS], dtype=_LISTS)), pl.col("options").list.len()
+    frame = frame.filter(is_told).with_columns(
+        own.filter(is_told).alias("options") if options in plain else fill_column("options", texts, _LISTS),
+        fill_column("answer", truths, pl.String()),
+        fill_column("their_answer", answers, pl.String()),
+    )
+    labels = pl.when(count.is_not_null()).then(letters.list.head(count))
+    left = pl.int_range(len(leaves[asks].cells), eager=True)
+    is_left = ~left.is_in(places.filter(is_told).implode())
+    return frame.with_columns(labels.alias("choices")), left.filter(is_left).to_list()
+
+
+def _tell_plain(
+    prompt: str, own: list[str] | None, target: str, read: str
+) -> tuple[list[str] | None, str | None, str | None] | None:
+    """Return options, truth and what was extracted of a plain row; None where it is not that plain.
+
+    `own` are the options that the row states. The prompt may show them in another order.
+    """
+    shown = ask.find_lettered(prompt)[1]
+    options = shown if own is None else tuple(own)
+    choices = None if options is None else ask.label_options(len(options))
+    if own is not None:
+        is_moved = shown is not None and shown != options and sorted(shown) == sorted(own)
+        if choices is None or own[0].strip() == choices[0] or is_moved:
+            return None
+    known = choices or ()
+    truth = target if target in known else ask.find_truth(target, choices, options)
+    answer = read if read in known else ask.find_label(read, choices, options) or read
+    return None if options is None else list(options), truth, None if read == _INVALID else answer
 
 
 def _take_first(listed: object, empty: list[object]) -> list[object]:

@@ -25,6 +25,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, ClassVar, Protocol, Self, TextIO
 
+import polars as pl
+
+from answerkey.datasets.blocks import BLOCK_BYTES
 from answerkey.datasets.content import Content, RowErrors, ZstdFrames, open_blocks
 from answerkey.datasets.formats import JsonWindow
 from answerkey.datasets.questions import Question, write_cell
@@ -54,6 +57,16 @@ class Record:
     completion: Completion | None = None
     verdict: Verdict = Verdict()
     trial: int = 0
+
+
+@dataclass(frozen=True)
+class RecordBlock:
+    """Records that ask and say, as a table: the columns of the dataset and of the completions by their names.
+
+    None has a text that is too long, or several right letters.
+    """
+
+    frame: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -660,21 +673,43 @@ class Log:
 
     def rows(self, file: LogFile) -> Iterator[Json]:
         """Yield the objects of a file with one on each line."""
+        for number, lines in self.blocks(file):
+            yield from self.parse(file, number, lines)
+
+    def blocks(self, file: LogFile) -> Iterator[tuple[int, list[bytes]]]:
+        """Yield the lines of a file, some at a time, with the number of the first."""
         with self.guard(file), file.open() as stream:
-            number = 0
-            while raw := stream.readline(MOST_BYTES + 1):
-                number += 1
-                if len(raw) > MOST_BYTES:
-                    raise DamagedError(f"line {number} has more than {MOST_BYTES} bytes")
-                if raw.isspace():
-                    continue
-                self.seen += 1
+            number, failure = 1, None
+            while failure is None:
+                lines: list[bytes] = []
+                size = 0
                 try:
-                    row = _parse_object(raw)
-                except DamagedError as error:
-                    self.mark_broken(str(error), file.place(number))
-                else:
-                    yield Json(row, number)
+                    while size < BLOCK_BYTES and (raw := stream.readline(MOST_BYTES + 1)):
+                        if len(raw) > MOST_BYTES:
+                            message = f"line {number + len(lines)} has more than {MOST_BYTES} bytes"
+                            raise DamagedError(message)  # noqa: TRY301 - told behind the lines before it
+                        lines.append(raw)
+                        size += len(raw)
+                except (AnswerkeyError, OSError, DamagedError) as error:
+                    failure = error
+                if not lines and failure is None:
+                    return
+                yield number, lines
+                number += len(lines)
+            raise failure
+
+    def parse(self, file: LogFile, number: int, lines: Iterable[bytes]) -> Iterator[Json]:
+        """Yield the objects of lines, the first of which has this number; a broken one is remembered."""
+        for at, raw in enumerate(lines, number):
+            if raw.isspace():
+                continue
+            self.seen += 1
+            try:
+                row = _parse_object(raw)
+            except DamagedError as error:
+                self.mark_broken(str(error), file.place(at))
+            else:
+                yield Json(row, at)
 
     def values(
         self, file: LogFile, *path: str, head: Row | None = None, kept: Collection[str] = ()
@@ -707,7 +742,7 @@ class LogReader(Protocol):
     def recognises(cls, preview: LogPreview, /) -> bool:
         """Return whether a path looks like one of this reader's logs."""
 
-    def read(self, log: Log, /) -> Iterator[Record]:
+    def read(self, log: Log, /) -> Iterator[Record | RecordBlock]:
         """Yield the records of a log in its order; memory must not grow with it."""
 
 

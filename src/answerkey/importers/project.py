@@ -43,6 +43,7 @@ from answerkey.importers.logs import (
     LogPreview,
     LogReader,
     Record,
+    RecordBlock,
     iterate_files,
 )
 from answerkey.importers.predictions import EvalscopeReader, OpenCompassReader
@@ -255,19 +256,26 @@ def _import(
 
 def _fill(
     store: RecordStore,
-    records: Iterable[Record],
+    records: Iterable[Record | RecordBlock],
     log: Log,
     read: int,
     progress: Callable[[str, int, int], None] | None,
 ) -> int:
     """Put the records of a task into a store; return how many were read, with `read` before them."""
     with without_collecting():
-        for number, record in enumerate(records, read + 1):
-            if not store.add(record):
-                where = Place(file=str(log.path), sample=record.sample_id)
-                log.mark_broken(f"a text of sample `{record.sample_id}` is too long for a table", where)
-            if progress is not None and number % _REPORT_EVERY == 0:
-                progress("read", number, 0)
+        number = read
+        for record in records:
+            before = number
+            if isinstance(record, RecordBlock):
+                number += record.frame.height
+                store.add_block(record.frame)
+            else:
+                number += 1
+                if not store.add(record):
+                    where = Place(file=str(log.path), sample=record.sample_id)
+                    log.mark_broken(f"a text of sample `{record.sample_id}` is too long for a table", where)
+            if progress is not None and number // _REPORT_EVERY > before // _REPORT_EVERY:
+                progress("read", number - number % _REPORT_EVERY, 0)
     store.flush()
     return read + max(store.counts["asks"], store.counts["says"])
 
@@ -304,9 +312,13 @@ class _SeveralRight:
         self._count = self._all = 0
         self._first: str | None = None
 
-    def leave_out(self, records: Iterable[Record]) -> Iterator[Record]:
+    def leave_out(self, records: Iterable[Record | RecordBlock]) -> Iterator[Record | RecordBlock]:
         """Yield the records of questions with one right letter."""
         for record in records:
+            if isinstance(record, RecordBlock):
+                self._all += record.frame.height
+                yield record
+                continue
             asked, self._all = record.question, self._all + 1
             labels = [] if asked is None else (asked.truth or "").split(",")
             if asked is None or len(labels) == 1 or not set(labels) <= set(asked.choices or ()):
@@ -495,6 +507,9 @@ _KEYS: dict[str, pl.DataType] = {
     "asks": pl.Boolean(),
     "says": pl.Boolean(),
 }
+#: All of that, with the place of a record among those that are held.
+_STAGED = {"record": pl.Int64(), **_KEYS, **_QUESTION_COLUMNS, **_COMPLETION_COLUMNS}
+_OK = CompletionStatus.OK.value
 #: Records are written after so many, or so many characters.
 _HELD, _HELD_CHARACTERS = 32_768, 16 * 2**20
 #: A group of rows has at most about so many bytes, and so many rows.
@@ -523,8 +538,10 @@ class RecordStore:
         self.right = 0.0
         self._folder = folder
         self._parts: list[Path] = []
+        self._hashes: list[pl.Series] = []  # of the ids of samples: they take less memory than ids
         self._held: list[tuple[object, ...]] = []
-        self._characters = 0
+        self._blocks: list[pl.DataFrame] = []
+        self._size = self._characters = 0
         self._base = sqlite3.connect(folder / "keys.sqlite", isolation_level=None)
         for command in (
             "PRAGMA journal_mode = OFF",
@@ -547,7 +564,8 @@ class RecordStore:
     def add(self, record: Record) -> bool:
         """Take a record in; return False for one with a text that is too long for a table."""
         question, said = record.question, record.completion
-        row: tuple[object, ...] = (record.sample_id, record.trial, question is not None, said is not None)
+        row: tuple[object, ...] = (self._size, record.sample_id, record.trial)
+        row += (question is not None, said is not None)
         if question is None:
             row += (None,) * len(_QUESTION_COLUMNS)
         else:
@@ -585,18 +603,35 @@ class RecordStore:
         if said is not None and isinstance(said.logprobs, Mapping):
             self.counts["rankings"] += "ranking" in said.logprobs
         self._held.append(row)
-        self._characters += sum(lengths)
-        if len(self._held) >= _HELD or self._characters >= _HELD_CHARACTERS:
-            self.flush()
+        self._note(1, sum(lengths))
         return True
+
+    def add_block(self, frame: pl.DataFrame) -> None:
+        """Take in a table of records that ask and say; columns that it has not are null."""
+        own = {"record": pl.int_range(self._size, self._size + frame.height), "trial": pl.lit(0)}
+        own |= {"asks": pl.lit(value=True), "says": pl.lit(value=True), "completion_status": pl.lit(_OK)}
+        own |= {name: pl.col(name) for name in frame.columns}
+        block = frame.select(
+            own.get(name, pl.lit(None)).cast(dtype).alias(name) for name, dtype in _STAGED.items()
+        )
+        sizes = (pl.col(name).str.len_chars().sum() for name, dtype in _STAGED.items() if dtype == _TEXT)
+        options = pl.col("options").list.join("").str.len_chars().sum()
+        self._blocks.append(block)
+        self._note(frame.height, sum(block.select(*sizes, options).row(0)))
+
+    def _note(self, records: int, characters: int) -> None:
+        """Count records that are held, and write them when there are enough."""
+        self._size += records
+        self._characters += characters
+        if self._size >= _HELD or self._characters >= _HELD_CHARACTERS:
+            self.flush()
 
     def flush(self) -> None:
         """Write and count the records that are held."""
-        schema = {**_KEYS, **_QUESTION_COLUMNS, **_COMPLETION_COLUMNS}
-        columns: list[Sequence[object]] = list(zip(*self._held, strict=True)) or [()] * len(schema)
+        columns: list[Sequence[object]] = list(zip(*self._held, strict=True)) or [()] * len(_STAGED)
 
         def build() -> pl.DataFrame:
-            pairs = zip(schema.items(), columns, strict=True)
+            pairs = zip(_STAGED.items(), columns, strict=True)
             return pl.DataFrame([fill_column(name, cells, dtype) for (name, dtype), cells in pairs])
 
         try:
@@ -604,6 +639,9 @@ class RecordStore:
         except UnicodeEncodeError:  # half surrogate pairs, which no file can hold
             columns = [[_mend(cell) for cell in column] for column in columns]
             frame = build()
+        if self._blocks:
+            frame = pl.concat([frame, *self._blocks]).sort("record")
+        frame = frame.drop("record")
         counted = frame.select(
             pl.len().alias("records"),
             pl.col("asks", "says").sum(),
@@ -616,11 +654,10 @@ class RecordStore:
             self.truths.update(frame.filter("asks")["answer"].fill_null("").unique())
         for value in frame["their_score"].drop_nulls():
             self.right += value
-        marks = ", ".join("?" * len(_KEYS))
-        self._base.executemany(f"INSERT INTO keys VALUES ({marks})", frame.select(*_KEYS).iter_rows())
+        self._hashes.append(frame["sample_id"].hash())
         self._parts.append(self._folder / f"records-{len(self._parts):06d}.parquet")
         frame.write_parquet(self._parts[-1], compression="lz4", statistics=False)
-        self._held, self._characters = [], 0
+        self._held, self._blocks, self._size, self._characters = [], [], 0, 0
 
     def guess_choices(self) -> list[str] | None:
         """Return the choices of a log without any, if its truths are letters: from A to the last, or D."""
@@ -643,11 +680,14 @@ class RecordStore:
             for columns in (_QUESTION_COLUMNS, _COMPLETION_COLUMNS)
         )
         records = pl.scan_parquet(self._parts, glob=False)
-        (samples,) = ask("SELECT count(DISTINCT sample_id) FROM keys").fetchone()
-        if counts["paired"] == counts["records"] == samples:
+        if counts["paired"] == counts["records"] == pl.concat(self._hashes).n_unique():
             self._sink(records.select(questions), folder / DATASET)
             self._sink(records.select(completions), folder / COMPLETIONS)
-            return samples, 1, 0
+            return counts["records"], 1, 0
+        marks = ", ".join("?" * len(_KEYS))
+        for path in self._parts:
+            keys = pl.read_parquet(path, columns=list(_KEYS), glob=False)
+            self._base.executemany(f"INSERT INTO keys VALUES ({marks})", keys.iter_rows())
 
         def pick(rows: pl.Series) -> pl.LazyFrame:
             """Return some records, whose numbers ascend."""

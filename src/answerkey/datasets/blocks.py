@@ -71,20 +71,25 @@ _STRING = f'"{_INSIDE}"'
 
 @dataclass(frozen=True)
 class _Kind:
-    """What the values of a column are made of: a regular expression, and what is around it."""
+    """What the values of a column are made of: a regular expression, what is around it, and between texts."""
 
     pattern: str
     opening: str = ""
     closing: str = ""
+    name: Literal["text", "texts", "whole", "scalar", "same"] = "scalar"
+    between: str = ""
 
 
-_TEXT = _Kind(_INSIDE, '"', '"')
-_WHOLE = _Kind("-?(?:0|[1-9][0-9]{0,17})")
+_TEXT = _Kind(_INSIDE, '"', '"', "text")
+_WHOLE = _Kind("-?(?:0|[1-9][0-9]{0,17})", name="whole")
 _SCALAR = _Kind(rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)")
 #: Lists of texts, by what separates the texts.
-_LISTS = {between: _Kind(f"{_INSIDE}(?:{between}{_INSIDE})*", '["', '"]') for between in ('","', '", "')}
+_LISTS = {
+    between: _Kind(f"{_INSIDE}(?:{between}{_INSIDE})*", '["', '"]', "texts", between)
+    for between in ('","', '", "')
+}
 #: Looked at value by value.
-_ANYTHING = _Kind(r"[^\x00-\x1f]+")
+_ANYTHING = _Kind(r"[^\x00-\x1f]+", name="same")
 _ESCAPE = r"\\(?s:.?)"
 #: Escapes of one character, and what they stand for.
 _ESCAPES = {rf"\{letter}": meant for letter, meant in zip('\\"/bfnrt', '\\"/\b\f\n\r\t', strict=True)}
@@ -234,7 +239,7 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
         elif not kind.opening:
             columns[name] = _read_values(given)
         elif not given.str.contains("\\", literal=True).any():
-            columns[name] = given.str.split(next(one for one in _LISTS if _LISTS[one] is kind))
+            columns[name] = given.str.split(kind.between)
         else:
             columns[name] = _decode_values(kind.opening + given + kind.closing)
     return columns, cells.height
@@ -242,21 +247,12 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
 
 def _find_gaps(line: str) -> tuple[tuple[str, ...], list[str]]:
     """Return the keys of a row, and what stands before, between and after its values."""
-    names, gaps = list[str](), list[str]()
-    begin, end, mark = 0, 0, _BRACE
-    while found := mark.match(line, end):
-        key = _KEY.match(line, found.end())
-        colon = key and _COLON.match(line, key.end())
-        if not key or not colon:
-            raise _UnlikeError
-        names.append(key[0][1:-1])
-        gaps.append(line[begin : colon.end()])
-        _, begin = DECODER.raw_decode(line, colon.end())
-        end, mark = begin, _COMMA
-    gaps.append(line[begin:])
+    found = list(_find_leaves(line, 0, (), is_deep=False))
+    ends, begins = [0, *(end for *_, end in found)], [*(begin for _, begin, _ in found), len(line)]
+    gaps = [line[end:begin] for end, begin in zip(ends, begins, strict=True)]
     if gaps[-1].strip(" \t\r") != "}":
         raise _UnlikeError
-    return tuple(names), gaps
+    return tuple(path[0] for path, *_ in found), gaps
 
 
 def _find_kind(values: list[object], line: bytes, *, is_mixed: bool) -> _Kind:
@@ -458,7 +454,7 @@ class Leaf:
     `same` for anything else: that is the same in all rows and has no cells.
     """
 
-    kind: Literal["text", "texts", "whole", "scalar", "same"]
+    kind: str
     between: str
     cells: pl.Series
 
@@ -483,7 +479,7 @@ def split_leaves(raw: bytes) -> dict[Keys, Leaf] | None:
         rows, line, at = [parse_json(one) for one in lines], lines[0], 0
         found: dict[Keys, _Kind] = {}
         gaps: list[str] = []
-        for path, begin, end in _find_leaves(line, 0, ()):
+        for path, begin, end in _find_leaves(line, 0, (), is_deep=True):
             values = [_reach(row, path) for row in rows]
             is_whole = all(type(one) is int for one in values)
             kind = _WHOLE if is_whole else _find_kind(values, line.encode(), is_mixed=False)
@@ -500,30 +496,26 @@ def split_leaves(raw: bytes) -> dict[Keys, Leaf] | None:
         row = "".join(pl.escape_regex(gap) + kind.pattern for gap, kind in zip(gaps, kinds, strict=True))
         is_like = pl.col("text").str.contains(rf"\A(?:{row}{pl.escape_regex(tail)})+\z")
         times = (pl.col("text").str.count_matches(pl.escape_regex(one)).alias(one) for one in joints)
-        if not text.select(is_like).item() or text.select(times).row(0) != (
-            *[count] * (width - 1),
-            count - 1,
-        ):
+        wanted = (*[count] * (width - 1), count - 1)
+        if not text.select(is_like).item() or text.select(times).row(0) != wanted:
             raise _UnlikeError
         inner = pl.col("text").str.strip_prefix(gaps[0]).str.strip_suffix(tail)
         cut = inner.str.replace_many(joints, [_CUT] * width, **_LEFTMOST)
         pieces = text.select(cut.str.split(_CUT).explode()).to_series()
         cells = iter([pieces.gather_every(width, place) for place in range(width)])
-        return {path: _make_leaf(kind, cells) for path, kind in found.items()}
+        nothing = pl.Series(dtype=pl.String)
+        return {
+            path: Leaf(kind.name, kind.between, nothing if kind is _ANYTHING else next(cells))
+            for path, kind in found.items()
+        }
     return None
 
 
-def _make_leaf(kind: _Kind, cells: Iterator[pl.Series]) -> Leaf:
-    if kind is _ANYTHING:
-        return Leaf("same", "", pl.Series(dtype=pl.String))
-    between = next((one for one, known in _LISTS.items() if known is kind), "")
-    if between:
-        return Leaf("texts", between, next(cells))
-    return Leaf("text" if kind is _TEXT else "whole" if kind is _WHOLE else "scalar", "", next(cells))
+def _find_leaves(line: str, end: int, path: Keys, *, is_deep: bool) -> Iterator[tuple[Keys, int, int]]:
+    """Yield the path of each value of the object that begins at `end`, and where it begins and ends.
 
-
-def _find_leaves(line: str, end: int, path: Keys) -> Iterator[tuple[Keys, int, int]]:
-    """Yield the path of each value inside the object that begins at `end`, and where it begins and ends."""
+    With `is_deep`, values inside of objects take the place of these.
+    """
     mark = _BRACE
     while found := mark.match(line, end):
         key = _KEY.match(line, found.end())
@@ -532,9 +524,9 @@ def _find_leaves(line: str, end: int, path: Keys) -> Iterator[tuple[Keys, int, i
             raise _UnlikeError
         begin, inner, mark = colon.end(), (*path, key[0][1:-1]), _COMMA
         value, end = DECODER.raw_decode(line, begin)
-        if isinstance(value, dict) and value:
-            yield from _find_leaves(line, begin, inner)
-        elif isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
+        if is_deep and isinstance(value, dict) and value:
+            yield from _find_leaves(line, begin, inner, is_deep=True)
+        elif is_deep and isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
             yield (*inner, "[]"), begin + 1, end - 1
         else:
             yield inner, begin, end

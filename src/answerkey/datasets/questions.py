@@ -229,17 +229,18 @@ def find_shown(prompt: str | None) -> Question:
 
 def find_lettered(prompt: str) -> tuple[str, Texts | None]:
     """Return what stands before the last options of a prompt that are lettered from A on, and these."""
-    text = f"\n{prompt[-_SEARCHED:]}"  # a pattern that begins with a character is searched for quickly
+    text = f"\n{prompt[-_SEARCHED:]}"
     found: list[re.Match[str]] = []
-    run: list[re.Match[str]] = []
-    for match in _OPTION.finditer(text):
-        if match[1] != LABELS[len(run)]:
-            run = []
-        if match[1] == LABELS[len(run)]:
-            run.append(match)
-            found = run if len(run) >= _FEWEST else found
-    if not found:
-        return prompt, None
+    at = end = len(text)
+    while len(found) < _FEWEST:  # from the end: worked examples have options, too
+        if (at := text.rfind("A", 0, at)) < 0:
+            return prompt, None
+        at = text.rfind("\n", 0, at)
+        if (first := _OPTION.match(text, at)) is None or first[1] != "A":
+            continue
+        places = enumerate(_OPTION.finditer(text, at, end))
+        found = [one for _, one in takewhile(lambda pair: pair[1][1] == LABELS[pair[0]], places)]
+        end = at
     last = text.find("\n", found[-1].end())
     ends = [one.start() for one in found[1:]]
     ends.append(len(text) if last < 0 else last)

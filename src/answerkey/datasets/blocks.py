@@ -45,6 +45,8 @@ from answerkey.datasets.content import FOREIGN, MAX_CELL
 Parsed = TypeVar("Parsed")
 #: Columns by name, and how many rows they have.
 Block = tuple[dict[str, Cells], int]
+#: The keys that lead to a value.
+Keys = tuple[str, ...]
 _WORKERS = 8
 #: Large beside what each call of Polars takes, small beside the memory of a machine.
 BLOCK_BYTES = 2 * 2**20
@@ -71,25 +73,20 @@ _STRING = f'"{_INSIDE}"'
 
 @dataclass(frozen=True)
 class _Kind:
-    """What the values of a column are made of: a regular expression, what is around it, and between texts."""
+    """What the values of a column are made of: a regular expression, and what is around it."""
 
     pattern: str
     opening: str = ""
     closing: str = ""
-    name: Literal["text", "texts", "whole", "scalar", "same"] = "scalar"
-    between: str = ""
 
 
-_TEXT = _Kind(_INSIDE, '"', '"', "text")
-_WHOLE = _Kind("-?(?:0|[1-9][0-9]{0,17})", name="whole")
-_SCALAR = _Kind(rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)")
+_TEXT = _Kind(_INSIDE, '"', '"')
+_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_SCALAR = _Kind(rf"(?:{_STRING}|{_NUMBER}|true|false|null)")
 #: Lists of texts, by what separates the texts.
-_LISTS = {
-    between: _Kind(f"{_INSIDE}(?:{between}{_INSIDE})*", '["', '"]', "texts", between)
-    for between in ('","', '", "')
-}
+_LISTS = {between: _Kind(f"{_INSIDE}(?:{between}{_INSIDE})*", '["', '"]') for between in ('","', '", "')}
 #: Looked at value by value.
-_ANYTHING = _Kind(r"[^\x00-\x1f]+", name="same")
+_ANYTHING = _Kind(r"[^\x00-\x1f]+")
 _ESCAPE = r"\\(?s:.?)"
 #: Escapes of one character, and what they stand for.
 _ESCAPES = {rf"\{letter}": meant for letter, meant in zip('\\"/bfnrt', '\\"/\b\f\n\r\t', strict=True)}
@@ -166,17 +163,30 @@ def _plan_cuts(gaps: tuple[str, ...], sizes: tuple[int | None, ...], same: tuple
 
 def _cut_at_quotes(raw: bytes, *, is_hidden: bool) -> Block:
     """Return the rows of a block that all have as many texts; `is_hidden` lets texts have quotes inside."""
-    line, controls = raw[: raw.find(b"\n")].decode(), int((_list_bytes(raw) < _SPACE).sum())
+    line = raw[: raw.find(b"\n")].decode()
     names, gaps = _find_gaps(line)
     first = parse_json(line)
     if not isinstance(first, dict) or tuple(first) != names or (is_hidden and b'\\"' not in raw):
         raise _UnlikeError
+    plan, sizes, _, frame = _cut_rows(raw, gaps, list(first.values()), is_hidden=is_hidden)
+    columns = zip(names, sizes, frame.select(plan.cells).iter_columns(), strict=True)
+    return {name: _read_values(one) if size is None else one for name, size, one in columns}, frame.height
+
+
+def _cut_rows(
+    raw: bytes, gaps: Sequence[str], values: Sequence[object], *, is_hidden: bool
+) -> tuple[_Cuts, list[int | None], pl.DataFrame, pl.DataFrame]:
+    """Return how rows are cut, the sizes of texts, and the pieces, as they stand and with what texts say.
+
+    `gaps` and `values` are those of the first row. What is neither a text nor a list of texts has no proof.
+    """
+    line, controls = raw[: raw.find(b"\n")].decode(), int((_list_bytes(raw) < _SPACE).sum())
     if is_hidden:
         for escape, mark in _HIDDEN.items():
             raw, line = raw.replace(escape.encode(), mark.encode()), line.replace(escape, mark)
     same: list[str | None] = [*line.split('"')]
     sizes, at = list[int | None](), 0
-    for gap, value in zip(gaps, first.values(), strict=False):
+    for gap, value in zip(gaps, values, strict=False):
         at += gap.count('"')
         listed = value if isinstance(value, list) else [value]
         if listed and set(map(type, listed)) == {str}:
@@ -196,9 +206,8 @@ def _cut_at_quotes(raw: bytes, *, is_hidden: bool) -> Block:
     if not found["least"] == controls == rows or found["size"] + rows * len(same) != len(raw):
         raise _UnlikeError
     escaped = [frame[place].fill_null("") for place in plan.texts if found[place]]
-    frame = frame.with_columns(_read_texts(one, is_hidden=is_hidden) for one in escaped)
-    columns = zip(names, sizes, frame.select(plan.cells).iter_columns(), strict=True)
-    return {name: _read_values(one) if size is None else one for name, size, one in columns}, rows
+    read = frame.with_columns(_read_texts(one, is_hidden=is_hidden) for one in escaped)
+    return plan, sizes, frame, read
 
 
 def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
@@ -239,7 +248,7 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
         elif not kind.opening:
             columns[name] = _read_values(given)
         elif not given.str.contains("\\", literal=True).any():
-            columns[name] = given.str.split(kind.between)
+            columns[name] = given.str.split(next(one for one in _LISTS if _LISTS[one] is kind))
         else:
             columns[name] = _decode_values(kind.opening + given + kind.closing)
     return columns, cells.height
@@ -247,12 +256,18 @@ def _split_block(raw: bytes, *, is_mixed: bool) -> Block:
 
 def _find_gaps(line: str) -> tuple[tuple[str, ...], list[str]]:
     """Return the keys of a row, and what stands before, between and after its values."""
-    found = list(_find_leaves(line, 0, (), is_deep=False))
-    ends, begins = [0, *(end for *_, end in found)], [*(begin for _, begin, _ in found), len(line)]
-    gaps = [line[end:begin] for end, begin in zip(ends, begins, strict=True)]
+    paths, gaps = _find_paths(line, is_deep=False)
     if gaps[-1].strip(" \t\r") != "}":
         raise _UnlikeError
-    return tuple(path[0] for path, *_ in found), gaps
+    return tuple(path[0] for path in paths), gaps
+
+
+def _find_paths(line: str, *, is_deep: bool) -> tuple[list[Keys], list[str]]:
+    """Return the keys that lead to each value of a row, and what stands before, between and after them."""
+    found = list(_find_leaves(line, 0, (), is_deep=is_deep))
+    ends, begins = [0, *(end for *_, end in found)], [*(begin for _, begin, _ in found), len(line)]
+    gaps = [line[end:begin] for end, begin in zip(ends, begins, strict=True)]
+    return [path for path, *_ in found], gaps
 
 
 def _find_kind(values: list[object], line: bytes, *, is_mixed: bool) -> _Kind:
@@ -442,72 +457,51 @@ def join_chunks(chunks: Iterable[Chunk], rows: int) -> Iterator[Chunk]:
 
 # ── rows of nested objects, as the values inside ────────────────────────────────────────────────────────────
 
-Keys = tuple[str, ...]
+_NO_TEXT = rf"^(?:{_NUMBER}|true|false|null|\[\]|\{{\}})$"
 _END = re.compile(r"[ \t\r]*\}")
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value that all rows of a block have: `cells` are its JSON texts, without quotes around a text.
+    """A value that all rows of a block have: a text, a list of as many texts, or what is no text.
 
-    Its kind is `text`, `texts` (a list, whose cells are cut by `between`), `whole` (a number), `scalar`, or
-    `same` for anything else: that is the same in all rows and has no cells.
+    `cells` are the JSON texts, without quotes or brackets around; `values` is what texts say.
     """
 
-    kind: str
-    between: str
+    kind: Literal["text", "texts", "scalar"]
     cells: pl.Series
+    values: pl.Series
 
-    def read(self) -> pl.Series:
-        """Return the texts, or the lists of texts."""
-        if self.kind == "text":
-            return _read_texts(self.cells)
-        if self.cells.str.contains("\\", literal=True).any():
-            return pl.Series([parse_json(f'["{one}"]') for one in self.cells], dtype=pl.List(pl.String))
-        return self.cells.str.split(self.between)
+    def take(self, rows: pl.Series) -> Leaf:
+        """Return some of the rows."""
+        return Leaf(self.kind, self.cells.gather(rows), self.values.gather(rows))
 
 
 def split_leaves(raw: bytes) -> dict[Keys, Leaf] | None:
     """Return the values inside the rows of a block by the keys that lead to them; None for rows unlike.
 
-    A list that is alone in a list is under `[]`, which is no key. The proof is that all rows are made like
-    the first one, and that what stands between two values stands nowhere else.
+    A list that is alone in a list is under `[]`, which is no key.
     """
     whole = raw if raw.endswith(b"\n") else raw + b"\n"
     with suppress(_UnlikeError, BadJsonError, LookupError, RecursionError, *FOREIGN):
-        lines = [line.decode() for line in whole.split(b"\n", _LOOKED_AT)[:-1]]
-        rows, line, at = [parse_json(one) for one in lines], lines[0], 0
-        found: dict[Keys, _Kind] = {}
-        gaps: list[str] = []
-        for path, begin, end in _find_leaves(line, 0, (), is_deep=True):
-            values = [_reach(row, path) for row in rows]
-            is_whole = all(type(one) is int for one in values)
-            kind = _WHOLE if is_whole else _find_kind(values, line.encode(), is_mixed=False)
-            is_enclosed = line.startswith(kind.opening, begin) and line.endswith(kind.closing, begin, end)
-            if path in found or not is_enclosed:
-                raise _UnlikeError
-            found[path] = kind
-            if kind is not _ANYTHING:
-                gaps.append(line[at : begin + len(kind.opening)])
-                at = end - len(kind.closing)
-        kinds, tail = [kind for kind in found.values() if kind is not _ANYTHING], f"{line[at:]}\n"
-        joints, width, count = [*gaps[1:], tail + gaps[0]], len(gaps), whole.count(b"\n")
-        text = pl.DataFrame({"text": pl.Series([whole], dtype=pl.Binary).cast(pl.String)})
-        row = "".join(pl.escape_regex(gap) + kind.pattern for gap, kind in zip(gaps, kinds, strict=True))
-        is_like = pl.col("text").str.contains(rf"\A(?:{row}{pl.escape_regex(tail)})+\z")
-        times = (pl.col("text").str.count_matches(pl.escape_regex(one)).alias(one) for one in joints)
-        wanted = (*[count] * (width - 1), count - 1)
-        if not text.select(is_like).item() or text.select(times).row(0) != wanted:
-            raise _UnlikeError
-        inner = pl.col("text").str.strip_prefix(gaps[0]).str.strip_suffix(tail)
-        cut = inner.str.replace_many(joints, [_CUT] * width, **_LEFTMOST)
-        pieces = text.select(cut.str.split(_CUT).explode()).to_series()
-        cells = iter([pieces.gather_every(width, place) for place in range(width)])
-        nothing = pl.Series(dtype=pl.String)
-        return {
-            path: Leaf(kind.name, kind.between, nothing if kind is _ANYTHING else next(cells))
-            for path, kind in found.items()
-        }
+        line, is_hidden = whole[: whole.find(b"\n")].decode(), b'\\"' in whole
+        first = parse_json(line)
+        paths, gaps = _find_paths(line, is_deep=True)
+        values = [_reach(first, path) for path in paths]
+        plan, sizes, frame, read = _cut_rows(whole, gaps, values, is_hidden=is_hidden)
+        found: dict[Keys, Leaf] = {}
+        columns = zip(*(one.select(plan.cells).iter_columns() for one in (frame, read)), strict=True)
+        for path, size, (cells, said) in zip(paths, sizes, columns, strict=True):
+            if size is None:
+                if not cells.str.contains(_NO_TEXT).all():
+                    raise _UnlikeError
+                found[path] = Leaf("scalar", cells, cells)
+                continue
+            inside = cells.list.join('", "') if size else cells
+            if is_hidden:
+                inside = inside.str.replace_many(list(_HIDDEN.values()), list(_HIDDEN), **_LEFTMOST)
+            found[path] = Leaf("texts" if size else "text", inside, said)
+        return found
     return None
 
 

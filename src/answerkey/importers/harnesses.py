@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -256,13 +255,9 @@ def _read_lm_eval(row: Json, metric: str) -> tuple[ask.Question, list[Completion
     return question, [Completion(one.text, one.status, prompt) for one in replies], answer
 
 
-#: How the JSON of values in a plain row begins: texts that are no lists, numbers as Python writes them.
-_PLAIN = {
-    "text": r"^[^\[({\s\\]",
-    "texts": "",
-    "whole": r"^(?:0|-?[1-9])",
-    "scalar": r'^(?:true|false|null|0|-?[1-9][0-9]{0,17}|"[^\[({\s\\].*")$',
-}
+#: What the JSON of values in a plain row is like: texts that are no lists, numbers as Python writes them.
+_WHOLE = r"^(?:0|-?[1-9][0-9]{0,17})$"
+_PLAIN = {"text": r"^[^\[({\s\\]", "texts": "", "scalar": rf"^(?:true|false|null)$|{_WHOLE}"}
 _NO_LIST, _NO_CHAT = r"^[^\[]", r"^(?:\s|\\[nrtf])*(?:[^\s\\\[]|\\[^nrtf])"
 _NUMBER = r"^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$"
 #: Escapes that Python does not write, a line break, and what stands between texts.
@@ -286,7 +281,7 @@ def _read_plain(
     options, choices = (("doc", found.columns.get(one, "")) for one in ("options", "choices"))
     kinds = {path: leaf.kind for path, leaf in leaves.items()}
     needed: dict[Keys, str] = {
-        _ID: "whole text",
+        _ID: "scalar text",
         _TARGET: "text",
         asks: "text",
         named["question"]: "text",
@@ -295,7 +290,7 @@ def _read_plain(
     }
     needed |= {_UNDER: "text"} if _UNDER in leaves or under != "none" else {}
     beside: dict[Keys, str] = {
-        (metric,): "whole scalar",
+        (metric,): "scalar",
         options: "texts",
         **dict.fromkeys(named.values(), "text"),
     }
@@ -307,7 +302,7 @@ def _read_plain(
         return None
     like = [
         *((leaf, _PLAIN[leaf.kind], _ODD_ESCAPE) for leaf in doc.values()),
-        (leaves[_ID], _PLAIN["whole"] if kinds[_ID] == "whole" else "", _ODD_ESCAPE),
+        (leaves[_ID], _WHOLE if kinds[_ID] == "scalar" else "", _ODD_ESCAPE),
         (leaves[_TARGET], _NO_LIST, rf"{_ODD_ESCAPE}|,"),
         (leaves[asks], _NO_CHAT, _ODD_ESCAPE),
         (leaves[named["question"]], "", _BREAK),
@@ -319,14 +314,10 @@ def _read_plain(
     fits = [pl.col(str(place)).str.contains(begin) for place, (_, begin, _) in enumerate(like) if begin]
     fits += [~pl.col(str(place)).str.contains(odd) for place, (_, _, odd) in enumerate(like)]
     places = cells.select(pl.all_horizontal(fits)).to_series().arg_true()
-    plain = {
-        path: replace(leaf, cells=leaf.cells.gather(places))
-        for path, leaf in leaves.items()
-        if len(leaf.cells)
-    }
-    said, read = (replace(plain[path], kind="text").read() for path in (_SAID, _READ))
-    own = plain[options].read() if options in plain else pl.Series([None] * len(places), dtype=_LISTS)
-    parts = zip(plain[asks].read(), own.to_list(), plain[_TARGET].read(), read, strict=True)
+    plain = {path: leaf.take(places) for path, leaf in leaves.items()}
+    said, read = (plain[path].values.list.first() for path in (_SAID, _READ))
+    own = plain[options].values if options in plain else pl.Series([None] * len(places), dtype=_LISTS)
+    parts = zip(plain[asks].values, own.to_list(), plain[_TARGET].values, read, strict=True)
     told = [_tell_plain(*one) for one in parts]
     is_told = pl.Series([one is not None for one in told], dtype=pl.Boolean)
     if not is_told.any():
@@ -335,12 +326,11 @@ def _read_plain(
     pieces: list[pl.Expr | pl.Series] = []
     for name, leaf in ((path[1], one) for path, one in plain.items() if path[0] == "doc"):
         begin, end = {"text": ('"', '"'), "texts": ('["', '"]')}.get(leaf.kind, ("", ""))
-        is_dense = leaf.between == '","'
-        inside = leaf.cells.str.replace_all('","', '", "', literal=True) if is_dense else leaf.cells
-        pieces += [pl.lit(f'{", " if pieces else "{"}"{name}": {begin}'), inside.alias(name), pl.lit(end)]
-    number = plain[_ID].read() if kinds[_ID] == "text" else plain[_ID].cells
+        opening = pl.lit(f'{", " if pieces else "{"}"{name}": {begin}')
+        pieces += [opening, leaf.cells.alias(name), pl.lit(end)]
+    number = plain[_ID].values
     asking = pl.concat_str(pl.lit('[{"role": "user", "content": "'), plain[asks].cells, pl.lit('"}]'))
-    columns = {name: plain[path].read() for name, path in named.items() if path in plain} | {
+    columns = {name: plain[path].values for name, path in named.items() if path in plain} | {
         "completion": said
     }
     columns |= {"their_score": plain[metric,].cells.cast(pl.Float64)} if (metric,) in plain else {}

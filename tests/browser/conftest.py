@@ -26,7 +26,7 @@ from .stage import Stage, Watch
 
 ROOT = Path(__file__).parents[2]
 ARTIFACTS = ROOT / "build" / "browser"
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PATIENCE = 240_000  # milliseconds: a machine that does much else is slow now and then
 
 OpenStage = Callable[..., Stage]

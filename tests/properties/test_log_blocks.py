@@ -20,6 +20,8 @@ from answerkey.importers.logs import ImportOptions, Log
 from answerkey.importers.project import RecordStore, _fill, _SeveralRight
 
 SEEDS = 2_000 if os.environ.get("ANSWERKEY_LONG") else 48
+#: The first line is broken, and the caller names the metric.
+KEPT = 1341
 NAME = "samples_made_2026-11-16T00-12-21.468220.jsonl"
 TEXTS = (
     "the river",
@@ -156,7 +158,7 @@ def test_rows_read_as_columns_are_what_they_are_one_by_one(part: int, tmp_path: 
         taken.append(blocks.split_leaves(raw) is not None)
         return blocks.split_leaves(raw)
 
-    for seed in range(part, SEEDS, 4):
+    for seed in {*range(part, SEEDS, 4), KEPT}:
         choice = random.Random(seed)
         path, score = tmp_path / NAME, choice.choice((None, None, "exact_match", "exact_match,none", "acc"))
         path.write_bytes(write_log(choice))

@@ -192,7 +192,8 @@ class _LmEvalRows(TaskRows):
         at = 1 if self.log.description.score is None else 0  # the first row decides what is looked at
         yield from convert(0, at)
         rest, metric, under = b"".join(lines[at:]), self.metric, self._filter
-        leaves = None if metric is None or not under or not rest else split_leaves(rest)
+        is_decided = metric == "" or self.log.description.score is not None  # not by a row that is broken
+        leaves = split_leaves(rest) if rest and is_decided and under else None
         taken = None if leaves is None else _read_plain(leaves, self.name, metric or "", under or "")
         if taken is None:
             yield from convert(at, len(lines))

@@ -257,7 +257,7 @@ def serve(material: Material) -> Iterator[str]:
 def find_chromium() -> str:
     """Return the path of Chromium, or of the program that `ANSWERKEY_CHROMIUM` names."""
     named = os.environ.get("ANSWERKEY_CHROMIUM")
-    names = [named] if named else ["chromium", "chromium-browser", "google-chrome"]
+    names = [named] if named else ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"]
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
         raise SystemExit("no Chromium: install one, or name it in ANSWERKEY_CHROMIUM")

@@ -110,9 +110,10 @@ def count_calls(
         own["asked"] += 1
         own["retries"] += max(0, (call.attempts or 1) - 1)
         for name, count in zip(USAGE_NAMES, call.tokens, strict=True):
-            own[name] += count or 0
-            if call.source == BATCH_SOURCE:  # which costs half
-                batches[call.purpose, name] += count or 0
+            if count:
+                own[name] += count
+            if count and call.source == BATCH_SOURCE:  # which costs half
+                batches[call.purpose, name] += count
         if call.latency is not None:
             latencies.setdefault(call.purpose, array("d")).append(call.latency)
     described: dict[str, dict[str, Any]] = {}
@@ -370,10 +371,16 @@ class Observer:
         if self._scorer is None:
             return Judged()
         ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
-        completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
         try:
             places = ids.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
-            built = Completions.build(ids["sample_id"], completions, source="live")
+            if self._scorer.type == "string_equals_mcqa":  # by the text alone
+                texts = pl.Series([one.text for _, one in said], dtype=pl.String)
+                statuses = pl.Series("status", [one.status.value for _, one in said], dtype=pl.String)
+                frame = Completions.build_texts(ids["sample_id"], texts, source="live").frame
+                built = Completions(frame.with_columns(statuses))
+            else:
+                completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
+                built = Completions.build(ids["sample_id"], completions, source="live")
             scores = self._scorer.score(self._samples.take(places.to_list()), built)
             is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
             correct, validity = scores.column("is_correct"), scores.column("completion_validity")
@@ -585,7 +592,9 @@ def open_session(
     with ExitStack() as stack:
         cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
         budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
-        for usage in writer.journal(cache).sum_usage() if models else ():  # used before the run stopped
+        is_limited = options.max_calls is not None or options.max_cost is not None
+        journal = writer.journal(cache) if models else None
+        for usage in journal.sum_usage() if journal and is_limited else ():  # used before the run stopped
             budget.calls += usage.calls
             model = models.get((usage.specification, usage.purpose))
             price = choose_price(model, options) if isinstance(model, LiveModel) else None

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
 from json.encoder import encode_basestring_ascii
+from operator import methodcaller
 from pathlib import Path
 from typing import get_args
 
@@ -41,7 +42,7 @@ _FINITE = {"NaN": "null", "Infinity": "1e999", "-Infinity": "-1e999"}
 #: How many rows one statement writes; as many forms of it are kept ready.
 ROWS_AT_ONCE = 64
 _MARKS = re.compile(r"(\(\?(?:, \?)*\))")
-_FIELDS = tuple(one.name for one in fields(Completion))
+_FIELDS = frozenset(one.name for one in fields(Completion))
 _STATUSES = {one.value: one for one in CompletionStatus}
 _NOTHING_SAID = Completion(None)
 
@@ -56,7 +57,7 @@ def connect_file(file: Path | str) -> sqlite3.Connection:
         cached_statements=2 * ROWS_AT_ONCE,
     )
     # Half of a surrogate pair is no text for SQLite's reader, but models say it.
-    connection.text_factory = lambda raw: raw.decode("utf-8", "surrogatepass")
+    connection.text_factory = methodcaller("decode", "utf-8", "surrogatepass")
     try:
         connection.execute("PRAGMA journal_mode = WAL").close()
     except sqlite3.Error:
@@ -140,8 +141,9 @@ def decode_completion(
 
     Raises ValueError, TypeError or KeyError when the text is none.
     """
-    found = json.loads(text)
-    known = {name: found[name] for name in _FIELDS if name in found}
+    known = json.loads(text)
+    if not _FIELDS.issuperset(known):
+        known = {name: known[name] for name in _FIELDS if name in known}
     known["status"] = _STATUSES[known["status"]]
     known["prompt"] = prompt
     if source is not None:

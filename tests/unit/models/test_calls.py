@@ -100,3 +100,11 @@ def test_any_completion_comes_back(text: str, latency: float, tokens: int, logpr
     found = decode_completion(written)
     assert (found.text, found.prompt_tokens) == (text, tokens)
     assert found.latency == (None if latency != latency else latency)  # noqa: PLR0124 - NaN is not itself
+
+
+def test_a_stored_completion_may_have_more_fields_and_must_be_one() -> None:
+    """Fields of a later release are passed over; a text that is no completion is told by an error."""
+    assert decode_completion('{"text": "B", "status": "OK", "later": 1}') == Completion("B")
+    for text in ("[1]", "7", '"text"', "null", "{}", '["text", "status"]', '{"status": "LATER"}', "{"):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            decode_completion(text)

@@ -33,6 +33,7 @@ from answerkey.models.calls import (
     Event,
     Finished,
     Retried,
+    Reused,
     charge,
     find_room,
 )
@@ -277,6 +278,10 @@ class Observer:
         elif isinstance(event, BatchSeen):
             with self._lock:
                 self._batches[event.batch] = event
+        elif isinstance(event, Reused):
+            with self._lock:
+                self._count(SOLVE).update(done=event.calls, known=event.calls)
+                self._first = None  # the run looked at them before it stopped
         elif isinstance(event, BatchLeft):
             what = f"the batch `{event.batch}` of {event.calls} calls"
             hint = "`answerkey resume` collects it; nothing is handed in twice"

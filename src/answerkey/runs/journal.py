@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 from zlib import crc32
 
 from answerkey.datasets.storage import find_object, put_object
@@ -56,6 +56,8 @@ CREATE TABLE IF NOT EXISTS batches (
     file TEXT PRIMARY KEY, batch TEXT, identity TEXT NOT NULL, keys TEXT NOT NULL
 )
 """
+#: Parts of the tables of completions, with the SHA-256 of each; all of their calls are in the table above.
+_CREATE_PARTS = "CREATE TABLE IF NOT EXISTS parts (name TEXT PRIMARY KEY, digest TEXT NOT NULL)"
 _KEEP_BATCH = """
 INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (file) DO UPDATE SET batch = excluded.batch
 """
@@ -93,6 +95,11 @@ _COUNT_FINISHED = """
 SELECT MAX(COALESCE((SELECT seq FROM {schema}.sqlite_sequence WHERE name = 'calls'), 0),
     COALESCE((SELECT MAX(place) FROM {schema}.calls), 0))
 """
+#: What `sum_record` sums, put together by SQLite: damaged text need not be text, nor damaged fields be there.
+_LIST_DAMAGED = f"""
+SELECT place FROM {{schema}}.calls WHERE checksum IS NOT sum_bytes(
+    CAST(COALESCE({COLUMNS.removesuffix(", checksum").replace(", ", " || char(0) || ")}, '') AS BLOB))
+"""  # noqa: S608 - constants
 #: Intact records are numbered anew, so that what is lost is told once.
 _MEND = (
     f"""
@@ -147,8 +154,7 @@ class Usage:
     tokens: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JournalCall:
+class JournalCall(NamedTuple):
     """One call of a task, as far as what it took is concerned; `latency` is in seconds.
 
     `tokens` are in the order of `USAGE_NAMES`.
@@ -286,6 +292,16 @@ class Journal:
         with self._lock, self._translated():
             self._connection.execute("DELETE FROM batches WHERE file = ?", (batch.file,)).close()
 
+    def keep_part(self, name: str, digest: str) -> None:
+        """Write down that all calls of a part of the completions are in the journal."""
+        with self._lock, self._translated():
+            write_rows(self._connection, "INSERT OR REPLACE INTO parts VALUES (?, ?)", [(name, digest)])
+
+    def list_parts(self) -> dict[str, str]:
+        """Return the SHA-256 of each part of the completions whose calls are all in the journal, by name."""
+        with self._lock, self._translated():
+            return dict(self._connection.execute("SELECT name, digest FROM parts").fetchall())
+
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""
         with self._lock:
@@ -336,7 +352,10 @@ class Journal:
             connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}").close()
             prepare_tables(connection, VERSION, [_CREATE_CALLS])
             self.lost = mend_records(connection)
-            connection.execute(_CREATE_BATCHES).close()  # a journal from before there were batches has none
+            for table in (_CREATE_BATCHES, _CREATE_PARTS):  # a journal of an earlier release has none
+                connection.execute(table).close()
+            if self.lost:  # perhaps calls of any part
+                connection.execute("DELETE FROM parts").close()
         except BaseException:
             connection.close()
             raise
@@ -405,24 +424,17 @@ def _leave_missing(keys: Collection[str], located: Sequence[tuple[object, ...]])
 
 
 def sum_record(record: Sequence[object]) -> int:
-    """Return the checksum of a record, whose texts may be bytes."""
-    texts = [one if isinstance(one, bytes) else str(one).encode("utf-8", "surrogatepass") for one in record]
-    return crc32(b"\0".join(texts))
+    """Return the checksum of a record."""
+    return crc32("\0".join(map(str, record)).encode("utf-8", "surrogatepass"))
 
 
 def mend_records(connection: sqlite3.Connection, schema: str = "main") -> int:
     """Return how many records of a journal are damaged or missing; remove the damaged ones."""
-    damaged, intact = list[int](), 0
-    factory, connection.text_factory = connection.text_factory, bytes  # damaged text need not be text
-    try:
-        with closing(connection.execute(f"SELECT place, {COLUMNS} FROM {schema}.calls")) as cursor:  # noqa: S608 - constants
-            for place, *record, checksum in cursor:
-                if sum_record(record) == checksum:
-                    intact += 1
-                else:
-                    damaged.append(place)
-    finally:
-        connection.text_factory = factory
+    connection.create_function("sum_bytes", 1, crc32, deterministic=True)
+    with closing(connection.execute(_LIST_DAMAGED.format(schema=schema))) as cursor:
+        damaged = [place for (place,) in cursor]
+    with closing(connection.execute(f"SELECT COUNT(*) FROM {schema}.calls")) as cursor:  # noqa: S608 - constants
+        intact = int(cursor.fetchone()[0]) - len(damaged)
     with closing(connection.execute(_COUNT_FINISHED.format(schema=schema))) as cursor:
         lost = int(cursor.fetchone()[0]) - intact
     if lost:

@@ -127,6 +127,21 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     assert [call.error for call in journal.list_calls("mcqa")] == ["\udfff", None]
 
 
+def test_an_intact_record_is_none_that_is_damaged(tmp_path: Path) -> None:
+    """Zero bytes, other texts and numbers have their checksum; changed fields do not."""
+    odd = [make_call(f"k{n}", one) for n, one in enumerate(["a\0b", "", "\n", "é", "12"])]
+    with closing(Journal(tmp_path)) as journal:
+        journal.task("t\0").add([(call, SAID) for call in odd])
+    with closing(Journal(tmp_path)) as journal:
+        assert (journal.lost, len(journal.find(odd))) == (0, 5)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as file:
+        for place, change in enumerate(("trial = 1", "sample_id = x'ff'", "checksum = 'none'"), start=1):
+            file.execute(f"UPDATE calls SET {change} WHERE place = {place}")  # noqa: S608 - constants
+        file.commit()
+    with closing(Journal(tmp_path)) as journal:
+        assert (journal.lost, len(journal.find(odd))) == (3, 2)
+
+
 def test_threads_share_one_journal(tmp_path: Path) -> None:
     """Adding from several threads loses nothing; a removed journal leaves no file."""
     journal = Journal(tmp_path)

@@ -391,8 +391,8 @@ class TaskWriter:
         kept = {} if self.journal is None else self.journal.list_parts()
         tables = [Table(self.store, f"{self.base}/{table}") for table in TABLES]
         parts = [part for table in tables for part in table.parts]
-        known = {one.name: self.store.digest(one) for one in parts if one.name in kept}
-        self.store.remove([one.name for one in parts if known.get(one.name, "") != kept.get(one.name)])
+        stale = [one for one in parts if one.name not in kept or self.store.digest(one) != kept[one.name]]
+        self.store.remove([one.name for one in stale])
 
     def repetition(self, number: int) -> TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""

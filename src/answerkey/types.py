@@ -194,6 +194,8 @@ COMPLETION_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
+#: The source of completions of rows that a run left out, being wrong.
+NOT_ASKED = "not asked"
 #: The fields of a completion that are columns of the same name, as JSON text and as they are.
 _JSON_FIELDS = ("prompt", "reply", "logprobs")
 _PLAIN_FIELDS = ("finish_reason", "latency", "reasoning", "error", "raw", "attempts")
@@ -340,7 +342,7 @@ class Completions:
         """
         everyone = ids.gather(pl.int_range(len(ids) * times, dtype=pl.UInt32, eager=True) // times)
         nothing = pl.repeat(None, len(everyone), dtype=pl.String, eager=True)
-        blank = self.build_texts(everyone, nothing, source="not asked")
+        blank = self.build_texts(everyone, nothing, source=NOT_ASKED)
         places = [position * times + trial for position in positions for trial in range(times)]
         rows = pl.int_range(len(self), len(self) + len(blank), dtype=pl.UInt32, eager=True)
         rows = rows.scatter(places, pl.int_range(len(self), dtype=pl.UInt32, eager=True))

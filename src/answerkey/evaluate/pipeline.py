@@ -40,6 +40,7 @@ from answerkey.runs import TaskWriter
 from answerkey.scorers import apply_actions, count_readings, find_audited_rows, join_scores, score_rows
 from answerkey.spec import Task
 from answerkey.types import (
+    NOT_ASKED,
     Completions,
     CompletionStatus,
     MetricValue,
@@ -51,8 +52,6 @@ from answerkey.types import (
 
 #: So many samples are worked on before the others, where that costs calls or time.
 FIRST = 50
-#: The source of completions of rows that a run left out, being wrong.
-NOT_ASKED = "not asked"
 
 
 @dataclass(frozen=True)
@@ -169,6 +168,8 @@ def _run_shards(
         for one in engine.map(work, worked, spread=prepared.spread):
             if one.problems is not None:
                 problems.merge(one.problems, done)
+            if writer is not None:
+                writer.keep_part(len(measured))
             measured.append(replace(one, problems=None))
             done += one.rows
             progress("check" if writer is None else "score", done, rows)
@@ -197,7 +198,7 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
             return Measured(len(asked), problems=problems)
     try:
         if not shard.skipped:
-            completions = _complete(prepared, shard, asked)
+            completions = _complete(prepared, shard, asked, writer)
             scores = _judge(task, asked, completions, shard.failed)
         else:
             left, parts = shard.left, []
@@ -228,7 +229,9 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
     return Measured(len(asked), measured, totals, encoded, errors, problems)
 
 
-def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions:
+def _complete(
+    prepared: Prepared, shard: Shard, samples: Samples, writer: TaskWriter | None = None
+) -> Completions:
     """Return a shard's completions, one per sample and trial: those there are, or what the solver gets.
 
     Of an old run, rows that were wrong then and are in order now have an error.
@@ -248,6 +251,13 @@ def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions
         return recorded.number(trials)
     if solver is None:
         raise InternalError("E901", f"task `{prepared.task.key}` has neither completions nor a solver")
+    written = None if writer is None else writer.read_completions(shard.index, samples.repeat(size).ids)
+    if written is not None:
+        if (watch := getattr(prepared.model, "watch", None)) is not None:
+            from answerkey.models.calls import Reused
+
+            watch(Reused(len(written)))
+        return written.number(trials)
     positions = sorted(set(range(len(samples))).difference(shard.failed)) if shard.failed else None
     asked = samples if positions is None else samples.take(positions)
     known, examples = prepared.task.sample_facts(asked), prepared.examples

@@ -10,7 +10,7 @@ import threading
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from statistics import quantiles
@@ -33,13 +33,14 @@ from answerkey.models.calls import (
     Event,
     Finished,
     Retried,
+    Reused,
     charge,
     find_room,
 )
 from answerkey.models.config import Model, Price
 from answerkey.models.model import Journaled, LiveModel, NamedOnly
 from answerkey.runs import RunWriter
-from answerkey.runs.journal import Journal, JournalCall
+from answerkey.runs.journal import Journal, TaskLedger
 from answerkey.scorers import asks_model
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
@@ -90,7 +91,7 @@ class Reasons:
 
 
 def count_calls(
-    calls: Iterable[JournalCall], prices: Mapping[str, Price | None], retried: Reasons
+    ledger: TaskLedger, prices: Mapping[str, Price | None], retried: Reasons
 ) -> dict[str, dict[str, Any]]:
     """Return by purpose what was asked: counts, tokens, cost, latency, failures and retries by reason.
 
@@ -99,28 +100,25 @@ def count_calls(
     counts: dict[str, Counter[str]] = {}
     latencies: dict[str, array[float]] = {}
     errors, batches = Reasons(), Counter[tuple[str, str]]()
-    for call in calls:
-        own = counts.setdefault(call.purpose, Counter())
-        own["calls"] += 1
-        if call.status == CompletionStatus.ERROR.value:
-            own["failed"] += 1
-            errors.add(call.purpose, call.error or "", call.sample_id)
-        if call.source == "cache":
+    journal, key = ledger.journal, ledger.specification
+    for usage in journal.sum_usage(key):
+        own = counts.setdefault(usage.purpose, Counter())
+        own.update(calls=usage.calls, failed=usage.failed)
+        if usage.source == "cache":
             continue
-        own["asked"] += 1
-        own["retries"] += max(0, (call.attempts or 1) - 1)
-        for name, count in zip(USAGE_NAMES, call.tokens, strict=True):
-            if count:
-                own[name] += count
-            if count and call.source == BATCH_SOURCE:  # which costs half
-                batches[call.purpose, name] += count
-        if call.latency is not None:
-            latencies.setdefault(call.purpose, array("d")).append(call.latency)
+        own.update(usage.tokens, asked=usage.calls, retries=usage.retries)
+        if usage.source == BATCH_SOURCE:  # which costs half
+            batches.update({(usage.purpose, name): count for name, count in usage.tokens.items()})
+    for purpose, sample_id, status, seconds, why in journal.list_calls(key):
+        if status == CompletionStatus.ERROR.value:
+            errors.add(purpose, why or "", sample_id)
+        if seconds is not None:
+            latencies.setdefault(purpose, array("d")).append(seconds)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
         # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
-        price, seconds = prices.get(purpose), sorted(latencies.get(purpose, ()))
-        cuts = quantiles(seconds if seconds[1:] else 2 * seconds, n=20, method="inclusive") if seconds else []
+        price, spans = prices.get(purpose), sorted(latencies.get(purpose, ()))
+        cuts = quantiles(spans if spans[1:] else 2 * spans, n=20, method="inclusive") if spans else []
         cost = None
         if price is not None:
             half = [batches[purpose, name] for name in PRICED_NAMES]
@@ -277,6 +275,10 @@ class Observer:
         elif isinstance(event, BatchSeen):
             with self._lock:
                 self._batches[event.batch] = event
+        elif isinstance(event, Reused):
+            with self._lock:
+                self._count(SOLVE).update(done=event.calls, known=event.calls)
+                self._first = None  # the run looked at them before it stopped
         elif isinstance(event, BatchLeft):
             what = f"the batch `{event.batch}` of {event.calls} calls"
             hint = "`answerkey resume` collects it; nothing is handed in twice"
@@ -371,16 +373,10 @@ class Observer:
         if self._scorer is None:
             return Judged()
         ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
+        completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
         try:
             places = ids.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
-            if self._scorer.type == "string_equals_mcqa":  # by the text alone
-                texts = pl.Series([one.text for _, one in said], dtype=pl.String)
-                statuses = pl.Series("status", [one.status.value for _, one in said], dtype=pl.String)
-                frame = Completions.build_texts(ids["sample_id"], texts, source="live").frame
-                built = Completions(frame.with_columns(statuses))
-            else:
-                completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
-                built = Completions.build(ids["sample_id"], completions, source="live")
+            built = Completions.build(ids["sample_id"], completions, source="live")
             scores = self._scorer.score(self._samples.take(places.to_list()), built)
             is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
             correct, validity = scores.column("is_correct"), scores.column("completion_validity")
@@ -554,7 +550,7 @@ class Session:
             for (task, purpose), model in self._models.items()
             if task == key and isinstance(model, LiveModel)
         }
-        return {"calls": count_calls(self._journal.list_calls(key), prices, observer.retried)}
+        return {"calls": count_calls(self._journal.task(key), prices, observer.retried)}
 
     @property
     def _journal(self) -> Journal:
@@ -595,11 +591,14 @@ def open_session(
         is_limited = options.max_calls is not None or options.max_cost is not None
         journal = writer.journal(cache) if models else None
         for usage in journal.sum_usage() if journal and is_limited else ():  # used before the run stopped
+            if usage.source not in {"live", BATCH_SOURCE}:
+                continue
             budget.calls += usage.calls
             model = models.get((usage.specification, usage.purpose))
             price = choose_price(model, options) if isinstance(model, LiveModel) else None
             if price is not None:
-                budget.spent += charge(price, *usage.tokens, is_batch=usage.source == BATCH_SOURCE)
+                tokens = (usage.tokens[name] for name in PRICED_NAMES)
+                budget.spent += charge(price, *tokens, is_batch=usage.source == BATCH_SOURCE)
         listener = listener or NobodyLooks()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)

@@ -298,7 +298,14 @@ class BatchLeft:
     calls: int
 
 
-Event = Finished | Retried | BatchSeen | BatchLeft
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """The completions of so many calls were read from the tables of the run, which has them whole."""
+
+    calls: int
+
+
+Event = Finished | Retried | BatchSeen | BatchLeft | Reused
 
 #: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that it raises
 #: stops the calls; those under way are finished and kept.

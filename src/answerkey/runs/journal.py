@@ -36,7 +36,7 @@ from answerkey.models.cache import (
     prepare_tables,
     write_rows,
 )
-from answerkey.models.calls import PRICED_NAMES, Call, Submitted
+from answerkey.models.calls import Call, Submitted
 from answerkey.runs.store import JOURNAL_NAME, ObjectStore, RunStore, reaching_storage
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
@@ -56,6 +56,8 @@ CREATE TABLE IF NOT EXISTS batches (
     file TEXT PRIMARY KEY, batch TEXT, identity TEXT NOT NULL, keys TEXT NOT NULL
 )
 """
+#: Parts of the tables of completions, with the SHA-256 of each; all of their calls are in the table above.
+_CREATE_PARTS = "CREATE TABLE IF NOT EXISTS parts (name TEXT PRIMARY KEY, digest TEXT NOT NULL)"
 _KEEP_BATCH = """
 INSERT INTO batches VALUES (?, ?, ?, ?) ON CONFLICT (file) DO UPDATE SET batch = excluded.batch
 """
@@ -64,7 +66,9 @@ _LIST_BATCHES = "SELECT file, batch, keys FROM batches WHERE identity = ? ORDER 
 _CREATE_PLACES = """
 CREATE TEMP TABLE places (hash INTEGER, place INTEGER, PRIMARY KEY (hash, place)) WITHOUT ROWID
 """
-_FILL_PLACES = "INSERT OR IGNORE INTO places SELECT hash_key(key), place FROM calls WHERE place >= ?"
+_FILL_PLACES = (
+    "INSERT OR IGNORE INTO places SELECT hash_key(key), place FROM calls WHERE place >= ? ORDER BY 1"
+)
 #: Pages are moved from the log to the file when there are so many; asking waits as long as that takes.
 PAGES_IN_LOG = 4_000
 #: Not every system has the call that leaves out the times of the file.
@@ -78,21 +82,25 @@ FROM places JOIN calls ON calls.place = places.place WHERE hash IN (SELECT value
 _LOCATE = f"SELECT key, status, calls.place {_PLACED}"
 _FIND = f"SELECT key, status, calls.place, completion {_PLACED}"
 _SUM = f"""
-SELECT specification, purpose, source, COUNT(*),
-    {", ".join(f"COALESCE(SUM(json_extract(completion, '$.{name}')), 0)" for name in PRICED_NAMES)}
-FROM calls WHERE source IN ('live', 'batch') GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+SELECT specification, purpose, source, COUNT(*), SUM(status = 'ERROR'),
+    SUM(MAX(0, COALESCE(json_extract(completion, '$.attempts'), 1) - 1)),
+    {", ".join(f"COALESCE(SUM(json_extract(completion, '$.{name}')), 0)" for name in USAGE_NAMES)}
+FROM calls WHERE specification = COALESCE(?, specification) GROUP BY 1, 2, 3 ORDER BY MIN(place)
 """  # noqa: S608 - constants
-_LISTED = ("attempts", "latency", "error", *USAGE_NAMES)
-_LIST = f"""
-SELECT purpose, sample_id, status, source,
-    {", ".join(f"json_extract(completion, '$.{name}')" for name in _LISTED)}
-FROM calls WHERE specification = ?
-"""  # noqa: S608 - constants
-#: SQLite keeps the last place that was ever used: how many calls were finished.
-_COUNT_FINISHED = """
-SELECT MAX(COALESCE((SELECT seq FROM {schema}.sqlite_sequence WHERE name = 'calls'), 0),
-    COALESCE((SELECT MAX(place) FROM {schema}.calls), 0))
+_LIST = """
+SELECT purpose, sample_id, status, json_extract(completion, '$.latency'), json_extract(completion, '$.error')
+FROM calls WHERE specification = ? AND source <> 'cache'
 """
+#: SQLite keeps the last place that was ever used: how many calls were finished.
+_COUNT_MISSING = """
+SELECT MAX(COALESCE((SELECT seq FROM {schema}.sqlite_sequence WHERE name = 'calls'), 0),
+    COALESCE(MAX(place), 0)) - COUNT(*) FROM {schema}.calls
+"""
+#: What `sum_record` sums, put together by SQLite: damaged text need not be text, nor damaged fields be there.
+_LIST_DAMAGED = f"""
+SELECT place FROM {{schema}}.calls WHERE checksum IS NOT sum_bytes(
+    CAST(COALESCE({COLUMNS.removesuffix(", checksum").replace(", ", " || char(0) || ")}, '') AS BLOB))
+"""  # noqa: S608 - constants
 #: Intact records are numbered anew, so that what is lost is told once.
 _MEND = (
     f"""
@@ -135,33 +143,18 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 @dataclass(frozen=True)
 class Usage:
-    """What was asked so far, cache aside, for one task, purpose (`solve`, `judge:<scorer>`) and source.
+    """What was asked so far for one task, purpose (`solve`, `judge:<scorer>`) and source.
 
-    `tokens` are those that have a price, in the order of `PRICED_NAMES`.
+    `tokens` are by their `USAGE_NAMES`.
     """
 
     specification: str
     purpose: str
     source: str
     calls: int
-    tokens: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class JournalCall:
-    """One call of a task, as far as what it took is concerned; `latency` is in seconds.
-
-    `tokens` are in the order of `USAGE_NAMES`.
-    """
-
-    purpose: str
-    sample_id: str
-    status: str
-    source: str
-    attempts: int | None
-    latency: float | None
-    error: str | None
-    tokens: tuple[int | None, ...]
+    failed: int
+    retries: int
+    tokens: Mapping[str, int]
 
 
 class Journal:
@@ -257,17 +250,17 @@ class Journal:
             rows = self._connection.execute("SELECT status, COUNT(*) FROM calls GROUP BY status").fetchall()
         return {CompletionStatus(status).value: count for status, count in rows}
 
-    def sum_usage(self) -> list[Usage]:
-        """Return what was asked so far, failed calls included; tokens that were not told count as none."""
+    def sum_usage(self, specification: str | None = None) -> list[Usage]:
+        """Return what was asked so far, by one task or by all; tokens that were not told count as none."""
         with self._lock, self._translated():
-            rows = self._connection.execute(_SUM).fetchall()
-        return [Usage(*row[:4], row[4:]) for row in rows]  # type: ignore[call-arg]  # four columns
+            rows = self._connection.execute(_SUM, (specification,)).fetchall()
+        tokens = [dict(zip(USAGE_NAMES, row[6:], strict=True)) for row in rows]
+        return [Usage(*row[:6], one) for row, one in zip(rows, tokens, strict=True)]  # type: ignore[call-arg]  # six columns
 
-    def list_calls(self, specification: str) -> Iterator[JournalCall]:
-        """Yield the calls of a task, in no particular order; one that two tasks share is the first one's."""
+    def list_calls(self, specification: str) -> Iterator[tuple[str, str, str, float | None, str | None]]:
+        """Yield purpose, sample id, status, seconds and error of a task's calls, but those of the cache."""
         with self._lock, self._translated(), closing(self._connection.cursor()) as cursor:
-            for row in cursor.execute(_LIST, (specification,)):
-                yield JournalCall(*row[:7], row[7:])  # type: ignore[call-arg]  # seven columns
+            yield from cursor.execute(_LIST, (specification,))
 
     def list_batches(self, identity: str) -> list[Submitted]:
         """Return the batches of a connection that are not collected yet, the oldest first."""
@@ -285,6 +278,16 @@ class Journal:
         """Forget a batch: its calls are in the journal, or there was nothing to collect."""
         with self._lock, self._translated():
             self._connection.execute("DELETE FROM batches WHERE file = ?", (batch.file,)).close()
+
+    def keep_part(self, name: str, digest: str) -> None:
+        """Write down that all calls of a part of the completions are in the journal."""
+        with self._lock, self._translated():
+            write_rows(self._connection, "INSERT OR REPLACE INTO parts VALUES (?, ?)", [(name, digest)])
+
+    def list_parts(self) -> dict[str, str]:
+        """Return the SHA-256 of each part of the completions whose calls are all in the journal, by name."""
+        with self._lock, self._translated():
+            return dict(self._connection.execute("SELECT name, digest FROM parts").fetchall())
 
     def close(self) -> None:
         """Let go of the file; a second call does nothing."""
@@ -336,7 +339,10 @@ class Journal:
             connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES_IN_LOG}").close()
             prepare_tables(connection, VERSION, [_CREATE_CALLS])
             self.lost = mend_records(connection)
-            connection.execute(_CREATE_BATCHES).close()  # a journal from before there were batches has none
+            for table in (_CREATE_BATCHES, _CREATE_PARTS):  # a journal of an earlier release has none
+                connection.execute(table).close()
+            if self.lost:  # perhaps calls of any part
+                connection.execute("DELETE FROM parts").close()
         except BaseException:
             connection.close()
             raise
@@ -405,26 +411,17 @@ def _leave_missing(keys: Collection[str], located: Sequence[tuple[object, ...]])
 
 
 def sum_record(record: Sequence[object]) -> int:
-    """Return the checksum of a record, whose texts may be bytes."""
-    texts = [one if isinstance(one, bytes) else str(one).encode("utf-8", "surrogatepass") for one in record]
-    return crc32(b"\0".join(texts))
+    """Return the checksum of a record."""
+    return crc32("\0".join(map(str, record)).encode("utf-8", "surrogatepass"))
 
 
 def mend_records(connection: sqlite3.Connection, schema: str = "main") -> int:
     """Return how many records of a journal are damaged or missing; remove the damaged ones."""
-    damaged, intact = list[int](), 0
-    factory, connection.text_factory = connection.text_factory, bytes  # damaged text need not be text
-    try:
-        with closing(connection.execute(f"SELECT place, {COLUMNS} FROM {schema}.calls")) as cursor:  # noqa: S608 - constants
-            for place, *record, checksum in cursor:
-                if sum_record(record) == checksum:
-                    intact += 1
-                else:
-                    damaged.append(place)
-    finally:
-        connection.text_factory = factory
-    with closing(connection.execute(_COUNT_FINISHED.format(schema=schema))) as cursor:
-        lost = int(cursor.fetchone()[0]) - intact
+    connection.create_function("sum_bytes", 1, crc32, deterministic=True)
+    with closing(connection.execute(_LIST_DAMAGED.format(schema=schema))) as cursor:
+        damaged = [place for (place,) in cursor]
+    with closing(connection.execute(_COUNT_MISSING.format(schema=schema))) as cursor:
+        lost = int(cursor.fetchone()[0]) + len(damaged)
     if lost:
         connection.execute("BEGIN IMMEDIATE").close()
         for number, statement in enumerate(_MEND):

@@ -48,7 +48,7 @@ from answerkey.runs.store import (
     open_store,
     remove_empty,
 )
-from answerkey.types import MetricValue
+from answerkey.types import COMPLETION_SCHEMA, NOT_ASKED, Completions, CompletionStatus, MetricValue
 
 if TYPE_CHECKING:
     from answerkey.models.cache import CallCache
@@ -247,7 +247,7 @@ class RunWriter:
         store = self.store
         if isinstance(store, FolderStore):  # which may be named by the current folder of this process
             store = FolderStore(store.place.absolute())
-        return TaskWriter(store, f"tasks/{key}").make()
+        return TaskWriter(store, f"tasks/{key}", self._journal).make()
 
     def read_source(self, key: str) -> dict[str, Any]:
         """Return a task's `task.json`."""
@@ -321,16 +321,20 @@ class RunWriter:
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """Writes the tables and numbers of one task, or of a repetition of it, below a folder of a run."""
+    """Writes the tables and numbers of one task, or of a repetition of it, below a folder of a run.
+
+    The journal, where the run has one, stays in the process that has the lock.
+    """
 
     store: RunStore
     base: str
+    journal: Journal | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, object]:
         """Refuse to be sent elsewhere with tables in memory: what another process wrote would be lost."""
         if self.store.place is None:
             raise TypeError("tables in memory belong to one process")
-        return self.__dict__
+        return {**self.__dict__, "journal": None}
 
     def make(self) -> Self:
         """Make the folders of the tables."""
@@ -341,6 +345,28 @@ class TaskWriter:
         """Take the `scores` or `completions` of shard `index`."""
         self.store.write_frame(f"{self.base}/{table}/part-{index:05d}.parquet", frame)
 
+    def keep_part(self, index: int) -> None:
+        """Note that the completions of shard `index` are written, so that a resumed run reads them there."""
+        if self.journal is not None and (part := self._find_completions(index)) is not None:
+            self.journal.keep_part(part.name, self.store.digest(part))
+
+    def _find_completions(self, index: int) -> RunFile | None:
+        # A part on object storage would have to be fetched as a whole for its digest.
+        name = f"{self.base}/completions/part-{index:05d}.parquet"
+        return self.store.find_file(name) if isinstance(self.store, FolderStore) else None
+
+    def read_completions(self, index: int, ids: pl.Series) -> Completions | None:
+        """Return the completions of shard `index` that the stopped run wrote, if there is one for each id.
+
+        None where a call has failed or was not made, too.
+        """
+        if (part := self._find_completions(index)) is None:
+            return None
+        frame = self.store.read_rows(part, range(self.store.count_rows(part)))
+        is_missing = (pl.col("status") == CompletionStatus.ERROR.value) | (pl.col("source") == NOT_ASKED)
+        is_same = frame.schema == COMPLETION_SCHEMA and frame["sample_id"].equals(ids)
+        return Completions(frame) if is_same and frame.filter(is_missing).is_empty() else None
+
     @property
     def scores(self) -> Table:
         """The scores written so far."""
@@ -350,14 +376,23 @@ class TaskWriter:
         """Take the numbers; the task is finished with that."""
         for table in TABLES:
             self.store.remove_drafts(f"{self.base}/{table}")
+        if isinstance(self.store, FolderStore):  # parts that were kept may be more than there are shards now
+            scored, kept = self.scores.parts, Table(self.store, f"{self.base}/completions").parts
+            self.store.remove(part.name for part in kept[len(scored) :])
         unify_parts(self.store, f"{self.base}/scores")
         numbers = {"metrics": [asdict(one) for one in metrics], "tally": totals}
         self.store.write_json(f"{self.base}/metrics.json", numbers)
 
     def clear(self) -> None:
-        """Remove the parts of the tables: they are written anew, perhaps with other rows in each."""
+        """Remove the parts of the tables, but completions that are as the journal says.
+
+        The others are written anew, perhaps with other rows in each.
+        """
+        kept = {} if self.journal is None else self.journal.list_parts()
         tables = [Table(self.store, f"{self.base}/{table}") for table in TABLES]
-        self.store.remove([part.name for table in tables for part in table.parts])
+        parts = [part for table in tables for part in table.parts]
+        stale = [one for one in parts if one.name not in kept or self.store.digest(one) != kept[one.name]]
+        self.store.remove([one.name for one in stale])
 
     def repetition(self, number: int) -> TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""

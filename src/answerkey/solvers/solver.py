@@ -169,12 +169,9 @@ def call_model(
         question = Question(sample_id, prompt, choices[row], options[row], truths[row], text)
         asked += [question if not trial else replace(question, trial=trial) for trial in trials]
     answers = zip(model.answer(asked), asked, strict=True)
-    completions = [
-        one if one.prompt is question.messages else one.with_fields(prompt=question.messages)
-        for one, question in answers
-    ]
+    said = [one if one.prompt is q.messages else one.with_fields(prompt=q.messages) for one, q in answers]
     source = "builtin" if model.name.startswith("builtin/") else "live"
-    return Completions.build(samples.repeat(len(trials)).ids, completions, source=source)
+    return Completions.build(samples.repeat(len(trials)).ids, said, source=source)
 
 
 def require_known(model: Model, samples: Samples, known: Known | None) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +22,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.models.config import Secret
+from answerkey.runs.journal import Journal
 
 TASK = ak.mcqa(
     question="{{ sample.question }}", options="{{ sample.options }}", truth="{{ sample.answer }}", key="quiz"
@@ -220,6 +225,92 @@ def test_a_run_that_stopped_goes_on_and_asks_nothing_twice(tmp_path: Path, kind:
     third = Asked()
     ak.run(TASK, dataset=make_rows(60), model=getattr(third, kind), out=tmp_path / "again")
     assert len(third.questions) == 60
+
+
+def stop_in_the_second_shard(place: Path) -> None:
+    """Stop a run after its first 50 samples, which are a shard, and 5 more."""
+    with pytest.raises(ak.SolverError, match="stopped at the limit of 55 calls"):
+        ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=place, max_calls=55)
+    with closing(Journal(place)) as journal:
+        assert list(journal.list_parts()) == ["tasks/quiz/completions/part-00000.parquet"]
+        assert journal.count() == {"OK": 55}
+
+
+def read_tables(run: ak.Run) -> tuple[pl.DataFrame, ...]:
+    """Return the tables of a run, without what differs from call to call."""
+    task = run.tasks["quiz"]
+    return task.completions.drop("latency"), task.scores
+
+
+@pytest.fixture
+def looked_for(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many calls the journal is asked for, each time."""
+    seen, find = list[int](), Journal.find
+
+    def look(journal: Journal, calls: Any, key: str = "") -> Any:  # noqa: ANN401 - as `find`
+        seen.append(len(calls))
+        return find(journal, calls, key)
+
+    monkeypatch.setattr(Journal, "find", look)
+    return seen
+
+
+def test_a_resumed_run_reads_finished_shards_from_its_tables(tmp_path: Path, looked_for: list[int]) -> None:
+    """No call of a written shard is looked for; tables, numbers and counts are those of a whole run."""
+    whole = ak.run(TASK, dataset=make_rows(80), model=Asked().say, out=tmp_path / "whole")
+    stop_in_the_second_shard(tmp_path / "run")
+    looked_for.clear()
+    asked = Asked()
+    run = ak.resume(tmp_path / "run", model=asked.say)
+    assert (looked_for, len(asked.questions), run.status) == ([30], 25, "complete")
+    for found, wanted in zip(read_tables(run), read_tables(whole), strict=True):
+        assert found.equals(wanted)
+    assert run.metrics == whole.metrics
+    assert [read_calls(run)[name] for name in ("calls", "asked", "failed")] == [80, 80, 0]
+
+
+def spoil_part(place: Path) -> None:
+    """Write other completions over a part."""
+    part = place / "tasks/quiz/completions/part-00000.parquet"
+    pl.read_parquet(part).with_columns(pl.lit("B").alias("completion")).write_parquet(part)
+
+
+def spoil_record(place: Path) -> None:
+    """Change a call in the journal."""
+    with closing(sqlite3.connect(place / "journal.sqlite")) as file:
+        file.execute("UPDATE calls SET completion = replace(completion, 'A', 'B') WHERE place = 7")
+        file.commit()
+
+
+def state_other_rows(place: Path) -> None:
+    """Have the journal name parts of other rows, as another cut would have them, and one too many."""
+    folder = place / "tasks/quiz/completions"
+    rows = pl.read_parquet(folder / "part-00000.parquet")
+    with closing(Journal(place)) as journal:
+        for number in (0, 2):
+            part = folder / f"part-{number:05d}.parquet"
+            rows.head(20).write_parquet(part)
+            name = part.relative_to(place).as_posix()
+            journal.keep_part(name, hashlib.sha256(part.read_bytes()).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "made"),
+    [(spoil_part, 25), (spoil_record, 26), (state_other_rows, 25)],
+    ids=["part", "record", "rows"],
+)
+def test_a_part_that_is_not_what_the_journal_says_is_made_anew(
+    tmp_path: Path, looked_for: list[int], spoil: Callable[[Path], None], made: int
+) -> None:
+    """Other content, other rows, or a call that the journal has lost: the calls decide."""
+    stop_in_the_second_shard(tmp_path / "run")
+    spoil(tmp_path / "run")
+    looked_for.clear()
+    asked = Asked()
+    run = ak.resume(tmp_path / "run", model=asked.say)
+    assert (looked_for, len(asked.questions), run.metrics["Accuracy"].value) == ([50, 30], made, 0.5)
+    assert read_tables(run)[0]["completion"].to_list() == ["A"] * 80
+    assert read_calls(run)["calls"] == 80
 
 
 def test_failed_calls_are_made_again(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from answerkey.evaluate.prepare import Prepared
 from answerkey.evaluate.session import CallProgress, Observer, Reasons, count_calls
 from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Retried
 from answerkey.models.config import Price
-from answerkey.runs.journal import JournalCall
+from answerkey.runs.journal import Journal
 from answerkey.spec import DatasetSpec, Specification
 from answerkey.types import Completion, CompletionStatus, Notice
 
@@ -237,28 +239,40 @@ def test_what_the_first_twenty_have_in_common_is_said_at_once(
             assert unheard == heard
 
 
-def call(number: int = 0, **fields: Any) -> JournalCall:  # noqa: ANN401 - of JournalCall
+def call(number: int = 0, *, purpose: str = "solve", **fields: Any) -> tuple[Call, Completion]:  # noqa: ANN401 - of a completion
     """Return a call that was answered at once."""
-    known: dict[str, Any] = {"purpose": "solve", "sample_id": f"s{number}", "status": "OK", "source": "live"}
-    known |= {"attempts": 1, "latency": 1.0, "error": None, "tokens": (10, 2, None, None, None)}
-    return JournalCall(**{**known, **fields})
+    known: dict[str, Any] = {"text": "A", "source": "live", "attempts": 1, "latency": 1.0}
+    known |= {"prompt_tokens": 10, "completion_tokens": 2}
+    return Call(f"{purpose}{number}", f"s{number}", 0, [], purpose), Completion(**{**known, **fields})
+
+
+def count(
+    calls: Sequence[tuple[Call, Completion]],
+    prices: Mapping[str, Price | None] | None = None,
+    retried: Reasons | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Return what a task asked whose journal has these calls, and those of another task."""
+    with closing(Journal(None)) as journal:
+        journal.task("quiz").add(calls)
+        journal.task("other").add([call(1_000)])
+        return count_calls(journal.task("quiz"), prices or {}, retried or Reasons())
 
 
 def test_calls_tokens_and_cost_add_up() -> None:
     """What comes from the cache is counted apart and costs nothing; a price that is not known is not 0."""
     calls = [call(0), call(1, attempts=3), call(2, source="cache")]
-    one = count_calls(calls, {"solve": Price(0.01, 0.1)}, Reasons())["solve"]
+    one = count(calls, {"solve": Price(0.01, 0.1)})["solve"]
     assert (one["calls"], one["asked"], one["cached"], one["retries"]) == (3, 2, 1, 2)
     assert (one["prompt_tokens"], one["completion_tokens"]) == (20, 4)
     assert one["cost"] == pytest.approx(0.6)
-    assert count_calls(calls, {}, Reasons())["solve"]["cost"] is None
+    assert count(calls)["solve"]["cost"] is None
 
 
 def test_a_call_in_a_batch_costs_half_and_a_cached_token_its_own_price() -> None:
     """Tokens are summed whatever they cost; calls of one task may have come in both ways."""
-    cached = call(0, tokens=(10, 2, 1, 4, 2))
+    cached = call(0, reasoning_tokens=1, cached_tokens=4, cache_write_tokens=2)
     price = Price(0.01, 0.1, cached=0.001, written=0.02)
-    one = count_calls([cached, call(1, source="batch")], {"solve": price}, Reasons())["solve"]
+    one = count([cached, call(1, source="batch")], {"solve": price})["solve"]
     assert (one["asked"], one["prompt_tokens"]) == (2, 20)
     assert (one["reasoning_tokens"], one["cached_tokens"], one["cache_write_tokens"]) == (1, 4, 2)
     assert one["cost"] == pytest.approx(4 * 0.01 + 4 * 0.001 + 2 * 0.02 + 2 * 0.1 + (10 * 0.01 + 2 * 0.1) / 2)
@@ -267,10 +281,10 @@ def test_a_call_in_a_batch_costs_half_and_a_cached_token_its_own_price() -> None
 def test_latency_is_that_of_calls_that_were_made() -> None:
     """The median and the 95th percentile, the cache aside; none when nothing was asked."""
     calls = [call(number, latency=float(number)) for number in range(101)]
-    one = count_calls([*calls, call(source="cache", latency=900.0)], {}, Reasons())["solve"]
+    one = count([*calls, call(101, source="cache", latency=900.0)])["solve"]
     assert one["latency"] == {"p50": 50.0, "p95": 95.0}
-    assert count_calls([call(source="cache")], {}, Reasons())["solve"]["latency"] is None
-    assert count_calls([call(latency=2.0)], {}, Reasons())["solve"]["latency"] == {"p50": 2.0, "p95": 2.0}
+    assert count([call(source="cache")])["solve"]["latency"] is None
+    assert count([call(latency=2.0)])["solve"]["latency"] == {"p50": 2.0, "p95": 2.0}
 
 
 def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> None:
@@ -278,8 +292,11 @@ def test_failures_are_grouped_by_purpose_and_reason_with_an_example_each() -> No
     retried = Reasons()
     retried.add("judge:quality", "HTTP 429: slow down", "s0")
     failures = ["HTTP 400: prompt too long", "HTTP 500: oops", "HTTP 500: oops again"]
-    calls = [call(number, status="ERROR", error=why) for number, why in enumerate(failures)]
-    found = count_calls([*calls, call(3), call(0, purpose="judge:quality")], {}, retried)
+    calls = [
+        call(number, text=None, status=CompletionStatus.ERROR, error=why)
+        for number, why in enumerate(failures)
+    ]
+    found = count([*calls, call(3), call(0, purpose="judge:quality")], {}, retried)
     assert list(found) == ["solve", "judge:quality"]
     assert found["solve"]["failed"] == 3
     assert found["solve"]["errors"] == [

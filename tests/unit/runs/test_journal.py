@@ -22,7 +22,7 @@ from answerkey.models.calls import Call, Submitted
 from answerkey.runs import journal as journals
 from answerkey.runs.journal import Journal, Usage, remove_journal
 from answerkey.runs.store import FolderStore
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500", raw="<html>", attempts=5)
 ASKED = [{"role": "user", "content": "?"}]
@@ -92,21 +92,28 @@ def test_the_cache_is_asked_second_and_copied(tmp_path: Path) -> None:
     assert cache.list_known(["a", "b", "c"]) == {"a", "b"}
 
 
+def name_tokens(*counts: int) -> dict[str, int]:
+    """Return counts of tokens by name."""
+    return dict(zip(USAGE_NAMES, counts, strict=True))
+
+
 def test_usage_is_summed_by_task_purpose_and_source() -> None:
-    """Calls and tokens of all asked calls are summed, failed ones too; what the cache gave is left out."""
+    """Calls, failed ones and retries are counted, tokens are summed; in the order of the first calls."""
     journal = Journal(None)
     judged = make_call("c", purpose="judge:j")
     journal.task("mcqa").add([(make_call("a"), SAID), (make_call("b"), ERROR), (judged, SAID)])
     journal.task("mcqa").add([(make_call("d"), replace(SAID, source="cache"))])
     journal.task("other").add([(make_call("e"), SAID)])
-    batch = replace(SAID, source="batch", cached_tokens=4, cache_write_tokens=3)
+    batch = replace(SAID, source="batch", cached_tokens=4, cache_write_tokens=3, attempts=3)
     journal.task("other").add([(make_call("f"), batch)])
     assert journal.sum_usage() == [
-        Usage("mcqa", "judge:j", "live", 1, (10, 1, 0, 0)),
-        Usage("mcqa", "solve", "live", 2, (10, 1, 0, 0)),
-        Usage("other", "solve", "batch", 1, (10, 1, 4, 3)),
-        Usage("other", "solve", "live", 1, (10, 1, 0, 0)),
+        Usage("mcqa", "solve", "live", 2, 1, 4, name_tokens(10, 1, 0, 0, 0)),
+        Usage("mcqa", "judge:j", "live", 1, 0, 0, name_tokens(10, 1, 0, 0, 0)),
+        Usage("mcqa", "solve", "cache", 1, 0, 0, name_tokens(10, 1, 0, 0, 0)),
+        Usage("other", "solve", "live", 1, 0, 0, name_tokens(10, 1, 0, 0, 0)),
+        Usage("other", "solve", "batch", 1, 0, 2, name_tokens(10, 1, 0, 4, 3)),
     ]
+    assert journal.sum_usage("other") == journal.sum_usage()[3:]
 
 
 def test_what_json_does_not_know_is_kept_all_the_same() -> None:
@@ -123,8 +130,24 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     found = journal.find([make_call("a"), make_call("b")])
     assert found["a"] == odd
     assert found["b"].reply == {"a": {"b": ["c"]}, "d": [1], "e": "1.5"}
-    assert journal.sum_usage() == [Usage("mcqa", "solve", "live", 2, (20, 2, 0, 0))]
-    assert [call.error for call in journal.list_calls("mcqa")] == ["\udfff", None]
+    assert journal.sum_usage() == [Usage("mcqa", "solve", "live", 2, 0, 0, name_tokens(20, 2, 0, 0, 0))]
+    journal.task("mcqa").add([(make_call("c"), replace(odd, status=CompletionStatus.ERROR))])
+    assert [error for *_, error in journal.list_calls("mcqa")] == ["\udfff", None, "\udfff"]
+
+
+def test_an_intact_record_is_none_that_is_damaged(tmp_path: Path) -> None:
+    """Zero bytes, other texts and numbers have their checksum; changed fields do not."""
+    odd = [make_call(f"k{n}", one) for n, one in enumerate(["a\0b", "", "\n", "é", "12"])]
+    with closing(Journal(tmp_path)) as journal:
+        journal.task("t\0").add([(call, SAID) for call in odd])
+    with closing(Journal(tmp_path)) as journal:
+        assert (journal.lost, len(journal.find(odd))) == (0, 5)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as file:
+        for place, change in enumerate(("trial = 1", "sample_id = x'ff'", "checksum = 'none'"), start=1):
+            file.execute(f"UPDATE calls SET {change} WHERE place = {place}")  # noqa: S608 - constants
+        file.commit()
+    with closing(Journal(tmp_path)) as journal:
+        assert (journal.lost, len(journal.find(odd))) == (3, 2)
 
 
 def test_threads_share_one_journal(tmp_path: Path) -> None:

@@ -281,25 +281,15 @@ def _read_plain(
     named = {one: ("doc", found.columns.get(one, "")) for one in ("question", "category", "passage")}
     options, choices = (("doc", found.columns.get(one, "")) for one in ("options", "choices"))
     kinds = {path: leaf.kind for path, leaf in leaves.items()}
-    needed: dict[Keys, str] = {
-        _ID: "scalar text",
-        _TARGET: "text",
-        asks: "text",
-        named["question"]: "text",
-        _SAID: "texts",
-        _READ: "texts",
-    }
+    needed: dict[Keys, str] = {_ID: "scalar text", _SAID: "texts", _READ: "texts"}
+    needed |= dict.fromkeys((_TARGET, asks, named["question"]), "text")
     needed |= {_UNDER: "text"} if _UNDER in leaves or under != "none" else {}
-    beside: dict[Keys, str] = {
-        (metric,): "scalar",
-        options: "texts",
-        **dict.fromkeys(named.values(), "text"),
-    }
+    beside: dict[Keys, str] = {(metric,): "scalar", options: "texts"}
+    beside |= dict.fromkeys(named.values(), "text")
     needed |= {path: fit for path, fit in beside.items() if path in leaves}
     is_fit = all(kinds.get(path) in fit.split() for path, fit in needed.items())
     is_flat = len(doc) == sum(path[0] == "doc" for path in leaves) and asks[2:] == ("arg_0",)
-    is_known = all(one.kind in _PLAIN for one in doc.values()) and not found.spread and choices not in leaves
-    if not is_fit or not is_flat or not is_known:
+    if not is_fit or not is_flat or found.spread or choices in leaves:
         return None
     like = [
         *((leaf, _PLAIN[leaf.kind], _ODD_ESCAPE) for leaf in doc.values()),
@@ -329,16 +319,14 @@ def _read_plain(
         begin, end = {"text": ('"', '"'), "texts": ('["', '"]')}.get(leaf.kind, ("", ""))
         opening = pl.lit(f'{", " if pieces else "{"}"{name}": {begin}')
         pieces += [opening, leaf.cells.alias(name), pl.lit(end)]
-    number = plain[_ID].values
     asking = pl.concat_str(pl.lit('[{"role": "user", "content": "'), plain[asks].cells, pl.lit('"}]'))
-    columns = {name: plain[path].values for name, path in named.items() if path in plain} | {
-        "completion": said
-    }
+    columns = {name: plain[path].values for name, path in named.items() if path in plain}
     columns |= {"their_score": plain[metric,].cells.cast(pl.Float64)} if (metric,) in plain else {}
     frame = pl.select(
-        pl.lit(f"{task}/").add(number).alias("sample_id"),
+        pl.lit(f"{task}/").add(plain[_ID].values).alias("sample_id"),
         pl.concat_str(*pieces, pl.lit("}")).alias("original"),
         asking.alias("prompt"),
+        said.alias("completion"),
         *(one.alias(name) for name, one in columns.items()),
     )
     letters, count = pl.lit(pl.Series([ask.LABELS], dtype=_LISTS)), pl.col("options").list.len()

@@ -33,7 +33,7 @@ settings.load_profile("any-machine")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Search less often for garbage: a tenth of the time of all tests went into it.
+    """Search less often for garbage: a part of the time of all tests went into it.
 
     What is there when the tests begin stays until they end, and is never searched.
     """

@@ -262,7 +262,7 @@ LARGE_DICTIONARY = 16 * 2**20
 _LONGEST_FOOTER = 2**20
 _FOOTER_END, _PAGE_HEADER = 8, 64
 _DICTIONARY = 11
-#: The row group that was decoded last, by its file, columns and rows.
+#: The row group that was decoded last, by its file, columns and rows, until its last part is read.
 _decoded: dict[object, pl.DataFrame] = {}
 _decoding = Lock()
 
@@ -286,6 +286,8 @@ def _read_large(
                     _decoded.clear()  # before there is another one in memory
                     _decoded[key] = _collect(_scan(path), names, group)
                 whole = _decoded[key]
+                if wanted.stop == group.stop:  # the last part: nothing stays in a program that goes on
+                    _decoded.clear()
             parts.append(whole.slice(wanted.start - group.start, len(wanted)))
     return pl.concat(parts)
 

@@ -152,6 +152,8 @@ def test_a_row_group_with_a_large_dictionary_is_decoded_once(
     both = [("text", "n", places) for places in (range(40), range(40, 80), range(80, 100))]
     assert read[3:] == [*both, ("list", range(35, 85))]
     assert [str(key)[-15:-1] for key in rows._decoded] == ["range(80, 100)"]  # a part was asked for last
+    table.slice(90, 10).load()
+    assert rows._decoded == {}  # nothing stays behind the last part of a group
 
 
 def test_a_footer_that_says_nothing_of_dictionaries_changes_nothing(

@@ -291,7 +291,7 @@ class Shard:
         """Return the shard with all its rows left out of the work."""
         return replace(self, skipped=tuple(range(len(self.samples))), reason=reason)
 
-    def withhold(self, rows: Sequence[Shard]) -> Shard:
+    def skip(self, rows: Sequence[Shard]) -> Shard:
         """Return the shard with these rows, shards of one row each, left out of the work."""
         found = {one.offset - self.offset for one in rows}
         return replace(self, skipped=tuple(sorted(found.union(self.skipped))))

@@ -262,7 +262,7 @@ def _start_worker(payload: bytes) -> None:
 
 
 def _work(shard: bytes) -> bytes:
-    return work_on(_loaded, shard)
+    return run_shard(_loaded, shard)
 
 
 def pickle_function(function: Callable[[Any], object]) -> bytes | None:
@@ -304,7 +304,7 @@ def answer_shard(function: Loaded, payload: bytes) -> bytes:
         return describe_error(error)
 
 
-def work_on(function: Loaded, payload: bytes) -> bytes:
+def run_shard(function: Loaded, payload: bytes) -> bytes:
     """Return `answer_shard`; the search for cycles, which would go through all rows, finds none."""
     gc.disable()
     try:

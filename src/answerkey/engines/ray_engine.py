@@ -42,7 +42,7 @@ from answerkey.engines.local import (
     load_function,
     open_answer,
     pickle_function,
-    work_on,
+    run_shard,
 )
 from answerkey.errors import EngineError
 from answerkey.models.actors import ActorLostError, Node
@@ -232,7 +232,7 @@ def load_work(version: str, function: bytes) -> Loaded:
 def apply_function(version: str, function: bytes, shard: bytes) -> bytes:
     """Return the answer to a shard, as a worker process of this machine gives it."""
     try:
-        return work_on(load_work(version, function), shard)
+        return run_shard(load_work(version, function), shard)
     except EngineError as error:
         return describe_error(error)
 
@@ -329,7 +329,7 @@ class RayEngine:
 class Attempt:
     """A shard that has been handed out, the how manieth, and what came of it before.
 
-    One that has the methods `split` and `withhold` is searched once for rows that end every worker.
+    One that has the methods `split` and `skip` is searched once for rows that end every worker.
     """
 
     index: int
@@ -452,7 +452,7 @@ class Dispatch:
             message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
             hint = f"{_MEMORY}; Ray's messages are in {self._messages.path}"
             raise EngineError("E602", message, hint=hint)
-        can_search = hasattr(attempt.shard, "withhold") and not attempt.is_searched
+        can_search = hasattr(attempt.shard, "skip") and not attempt.is_searched
         if can_search and attempt.crashes >= SEARCH_AFTER:
             attempt.is_searching = attempt.is_searched = True
             attempt.crashes = 0
@@ -463,7 +463,7 @@ class Dispatch:
         attempt.is_searching = False
         attempt.crashes = 0 if rows else TRIES - 1
         if rows:
-            attempt.shard = attempt.shard.withhold(rows)
+            attempt.shard = attempt.shard.skip(rows)
             words = "rows that end their worker are FAILED (ENDED_WORKER): %d; Ray's messages are in %s"
             LOG.warning(words, len(rows), self._messages.path)
         self._submit(attempt)

@@ -281,7 +281,7 @@ class Rows:
 
     numbers: tuple[int, ...]
 
-    def withhold(self, rows: Sequence[int]) -> Rows:
+    def skip(self, rows: Sequence[int]) -> Rows:
         """Return the others."""
         return Rows(tuple(one for one in self.numbers if one not in rows))
 

@@ -108,7 +108,7 @@ class Numbers:
         assert count >= self.stop - self.start
         return [Numbers(one, one + 1) for one in range(self.start, self.stop)]
 
-    def withhold(self, rows: Sequence[Numbers]) -> Numbers:
+    def skip(self, rows: Sequence[Numbers]) -> Numbers:
         """Return the same without some."""
         return Numbers(self.start, self.stop, tuple(sorted(one.start for one in rows)))
 

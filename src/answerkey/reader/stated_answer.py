@@ -22,7 +22,6 @@ from answerkey.reader.candidates import (
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.markup import BOXES, CHECKED, MARKUP, UNCHECKED, find_parts, read_markup, simplify
 from answerkey.reader.statements import (
-    CUES,
     Context,
     Decision,
     Findings,
@@ -47,6 +46,7 @@ from answerkey.reader.units import (
     CLOSE,
     COLONS,
     COMMAS,
+    CUES,
     DASHES,
     DRESS,
     DROP,

@@ -516,8 +516,6 @@ def starts_line(units: Units, at: int) -> bool:
 
 # Cues and what they state: `the answer is B`, `I choose B`, `that leaves B`, `not A`.
 
-CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | NOT_AFTER | FIX | MAYBE
-
 #: What may stand before `the correct one is`; a subject or a verb may not.
 _BEFORE_RIGHT = SO | AND | BUT | FIX | AFTER | THINK | OWN | IT
 _LIGHT = FILL | OPTION | ANSWER | MAYBE | BE | NOT | IT | RIGHT

@@ -70,6 +70,9 @@ ROLES: dict[str, int] = {
     name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)
 }
 
+#: Roles of words that may state or exclude a choice.
+CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | NOT_AFTER | FIX | MAYBE
+
 
 # The marks around and between labels: dress, brackets, links, joints, ends of sentences.
 

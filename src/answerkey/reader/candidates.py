@@ -90,13 +90,14 @@ class OptionTexts:
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
-        spelled = self.spelled
-        if not spelled or at >= units.size:
+        if not self.spelled or at >= units.size:
             return None
         raw, begin = units.raw, units.places[at]
         first = raw[begin]
-        entries = spelled.get(first) or (None if first.isascii() else _find_other(spelled, first))
-        if entries is None or (first[0].isdecimal() and _is_inside_number(units, at)):
+        entries = self.spelled.get(first)
+        if entries is None and (first.isascii() or (entries := _find_other(self.spelled, first)) is None):
+            return None
+        if first[0].isdecimal() and _is_inside_number(units, at):
             return None
         best: tuple[int, str | None] = 0, None
         for words, choice in entries:
@@ -146,6 +147,9 @@ def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
     """Return where the words end that begin here, emphasis between them ignored; 0 if they are others."""
     at, size = begin, len(raw)
     for word in words:
+        if at < size and raw[at] == word:
+            at += 1
+            continue
         while at < size and raw[at] != word and raw[at] in DRESS and at < begin + 2 * len(words):
             at += 1
         if at >= size or (raw[at] != word and not _is_same(raw[at], word)):
@@ -262,7 +266,7 @@ class Scan:
 def find_label(units: Units, at: int) -> int | None:
     """Return where the label is that begins here, after brackets and emphasis."""
     words, labels = units.words, units.labels
-    if at >= len(words):
+    if at >= units.size:
         return None
     if labels[at] is not None:
         return at
@@ -408,8 +412,11 @@ def find_joined(scan: Scan, position: int, end: int) -> int | None:
     units = scan.units
     if end >= units.size:
         return None
-    if units.words[end] in ROUND_OPEN and _is_row(units, position, end):
-        return end + 1
+    if units.words[end] in ROUND_OPEN:
+        if _is_row(units, position, end):
+            return end + 1
+    elif not (scan.texts.spelled or units.words[end] in _JOINING or units.roles[end] & (OR | AND)):
+        return None
     is_wrapped = end > position + 1
     joined = _find_after_joint(scan, end, is_wrapped=is_wrapped)
     if joined is not None:
@@ -564,7 +571,7 @@ def _read_names_at(scan: Scan, position: int) -> Named | None:
         named.append(str(units.labels[last]))
     if not stands(scan, last, end):
         return None
-    choices = tuple(dict.fromkeys(named))
+    choices = tuple(dict.fromkeys(named)) if last > position else (named[0],)
     clashes = len(choices) == 1 and bool(scan.texts.spelled) and _clashes(scan, position, end, choices[0])
     return Named(choices, position, end, end > position + 1, clashes)
 

@@ -401,8 +401,8 @@ _LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
 class Units:
     """Lists of the same `size`: words, roles, the choices that are named, and the spaces before each.
 
-    A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that play
-    a role or name a choice, `named` those that name one, and `breaks` those that end a line. `raw` holds the
+    A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that are
+    cues or name a choice, `named` those that name one, and `breaks` those that end a line. `raw` holds the
     words of all tokens, and `places` where each unit begins among them, and where the last one ends; `known`
     are these words, each once, and `played` all roles. `pieces` are three for each token: nothing, the spaces
     before it, and the token.
@@ -435,7 +435,10 @@ class Units:
     def _find_offset(self, piece: int) -> int:
         """Return where a piece begins; one after the other, all take no longer than the last."""
         begin, offset = self._last if self._last[0] <= piece else (0, 0)
-        offset += len("".join(self.pieces[begin:piece]))
+        if 2 * piece > begin + len(self.pieces):  # the end is nearer
+            offset = len(self.text.rstrip(WHITE_SPACE)) - len("".join(self.pieces[piece:]))
+        else:
+            offset += len("".join(self.pieces[begin:piece]))
         self._last = piece, offset
         return offset
 
@@ -475,6 +478,13 @@ def split_units(text: str, labels: Labels) -> Units:
     return units
 
 
+def begins_plainly(text: str, at: int, labels: Labels) -> bool:
+    """Say whether a text begins with a word that plays no role, begins no phrase and is no label."""
+    found = _PIECE.match(text, at)
+    word = found[2].lower() if found and labels.is_plain else ""
+    return word.isascii() and word.isalnum() and word not in _list_entries(labels)
+
+
 def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
     """Return the tokens that are not simply words in ASCII, and all if the choices differ by case."""
     if not labels.is_plain:
@@ -489,31 +499,35 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
 
 def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int, int]]:
     """Note what the units are, and return where the phrases begin and end."""
-    raw, roles, labels, marked, size = units.raw, units.roles, units.labels, units.marked, units.size
+    raw, roles, marked = units.raw, units.roles, units.marked
     phrases = []
-    end = hidden = played = 0
-    for at in compress(range(size), entries):
-        if at < end:
-            continue
+    hidden = played = 0
+    raw.append("")  # no phrase goes on beyond the end
+    for at in compress(range(units.size), entries):
         role, branch, name = entries[at] or _NO_ENTRY
         unit = at - hidden
-        if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
+        if branch is None:
+            if not role and name is None:
+                units.breaks.append(unit)
+                continue
+        elif raw[at + 1] in branch.roles:
             last, found = _find_phrase(raw, at + 1, branch)
             # `é A` is no phrase with an article.
             is_label = (entries[last - 1] or _NO_ENTRY)[2] is not None
             if found and not (is_label and units.token(last - 1).isupper()):
-                end, role, name = last, found, None
-                phrases.append((at, end))
-                hidden += end - at - 1
-        elif name is None and not role and branch is None:
-            units.breaks.append(unit)
-            continue
-        marked.append(unit)
+                role, name = found, None
+                phrases.append((at, last))
+                hidden += last - at - 1
+                entries[at + 1 : last] = [None] * (last - at - 1)
         roles[unit] = role
         played |= role
         if name is not None:
-            labels[unit] = name
+            units.labels[unit] = name
             units.named.append(unit)
+            marked.append(unit)
+        elif role & CUES:
+            marked.append(unit)
+    raw.pop()
     units.played = played
     return phrases
 

@@ -83,10 +83,14 @@ class FoundText:
 
 @dataclass(slots=True)
 class OptionTexts:
-    """All options, and those that may occur in a text: `spelled` has their words, by the first of them."""
+    """All options, and those that may occur in a text: `spelled` has their words, by the first of them.
+
+    `is_near`: the text has the plain words of an option, if not its marks.
+    """
 
     options: tuple[str, ...]
     spelled: dict[str, list[_Entry]]
+    is_near: bool = False
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
@@ -131,8 +135,14 @@ def read_texts(options: Sequence[str] | None, labels: Labels, units: Units) -> O
     """Return the texts of the options, which are in the order of the choices; more than those are ignored."""
     if not options:
         return NO_TEXTS
-    texts = tuple(options[: len(labels.choices)])
-    return OptionTexts(texts, _spell_options(texts, labels, units.known))
+    texts, known = tuple(options[: len(labels.choices)]), units.known
+    owners = _find_owners(texts, labels, known)
+    spelled: dict[str, list[_Entry]] = {}
+    for words, choices in owners.items():
+        # Of ASCII, a dash alone is written in several ways.
+        if known.issuperset(words) or MINUS in words or not units.text.isascii():
+            spelled.setdefault(words[0], []).append((words, choices[0] if len(choices) == 1 else None))
+    return OptionTexts(texts, spelled, bool(owners))
 
 
 def _find_other(spelled: dict[str, list[_Entry]], first: str) -> list[_Entry] | None:
@@ -176,8 +186,10 @@ def _is_inside_number(units: Units, at: int) -> bool:
     return units.words[before] in _BEFORE_NUMBER
 
 
-def _spell_options(options: tuple[str, ...], labels: Labels, known: set[str]) -> dict[str, list[_Entry]]:
-    """Return the options that the known words may make up, by their first word, and without an article."""
+def _find_owners(
+    options: tuple[str, ...], labels: Labels, known: set[str]
+) -> dict[tuple[str, ...], list[str]]:
+    """Return the choices of options that the known words may make up, by their words; articles may lack."""
     spelled = [
         (_spell_option(options[at], labels.choices[at], labels), labels.choices[at])
         for at, needed in enumerate(_list_needed(options, labels))
@@ -191,11 +203,8 @@ def _spell_options(options: tuple[str, ...], labels: Labels, known: set[str]) ->
     for words, choice in spelled:
         if len(words) > 1 and words[0] in _ARTICLES and words[1:] not in owners:
             owners[words[1:]] = [choice]
-    by_first: dict[str, list[_Entry]] = {}
-    for words, choices in owners.items():
-        if words:
-            by_first.setdefault(words[0], []).append((words, choices[0] if len(choices) == 1 else None))
-    return by_first
+    owners.pop((), None)
+    return owners
 
 
 @lru_cache(maxsize=4096)

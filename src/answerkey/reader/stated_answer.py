@@ -1516,8 +1516,8 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
 
 
 def _list_roles(units: Units, wanted: int) -> list[int]:
-    """Return the units that play one of these roles."""
-    return [at for at, roles in enumerate(units.roles) if roles & wanted] if units.played & wanted else []
+    """Return the units that play one of these roles, which are among `MARKED`."""
+    return [at for at in units.marked if units.roles[at] & wanted] if units.played & wanted else []
 
 
 def _find_corrections(units: Units) -> Iterator[int]:
@@ -1654,7 +1654,7 @@ def _is_asked(scan: Scan, lists: Sequence[Sequence[Line]], reading: Reading, *, 
         return False  # an option of its question
     if reading.part in {"option_text", "verdict_list"} or (lists and scan.texts.options):
         return True
-    return is_first and bool(scan.texts.spelled or not scan.texts.options)
+    return is_first and (scan.texts.is_near or not scan.texts.options)
 
 
 def _locate(scan: Scan, found: Decision, offset: int) -> Reading:

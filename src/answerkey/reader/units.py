@@ -72,6 +72,8 @@ ROLES: dict[str, int] = {
 
 #: Roles of words that may state or exclude a choice.
 CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | NOT_AFTER | FIX | MAYBE
+#: Roles that are looked for in the whole text.
+MARKED = CUES | WRONG | BUT | UNDO | QUESTION
 
 
 # The marks around and between labels: dress, brackets, links, joints, ends of sentences.
@@ -364,12 +366,13 @@ def _list_entries(labels: Labels | None = None) -> dict[str, _Entry]:
     return entries
 
 
-def _find_entry(labels: Labels, token: str, word: str) -> _Entry | None:
-    """Return what a token is that may lack its accents, or be a label in other type or with an ending."""
-    known = _list_entries()
+@lru_cache(maxsize=16_384)
+def _find_entry(labels: Labels, token: str) -> tuple[str, _Entry | None]:
+    """Return the word of a token, and what it is; it may lack accents, or be a label in other type."""
+    word, known = normalize_word(token), _list_entries()
     entry = known.get(word) or known.get(fold_accents(word))
     choice = _find_choice(labels, token, word)
-    return entry if choice is None else (*(entry or _NO_ENTRY)[:2], choice)
+    return word, entry if choice is None else (*(entry or _NO_ENTRY)[:2], choice)
 
 
 def _find_choice(labels: Labels, token: str, word: str) -> str | None:
@@ -401,11 +404,11 @@ _LETTER_APOSTROPHE = re.compile("'(?<=(?<![A-Za-z])[A-Za-z]')")
 class Units:
     """Lists of the same `size`: words, roles, the choices that are named, and the spaces before each.
 
-    A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that are
-    cues or name a choice, `named` those that name one, and `breaks` those that end a line. `raw` holds the
-    words of all tokens, and `places` where each unit begins among them, and where the last one ends; `known`
-    are these words, each once, and `played` all roles. `pieces` are three for each token: nothing, the spaces
-    before it, and the token.
+    A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that play
+    a role of `MARKED` or name a choice, `named` those that name one, and `breaks` those that end a line.
+    `raw` holds the words of all tokens, and `places` where each unit begins among them, and where the last
+    one ends; `known` are these words, each once, and `played` all roles. `pieces` are three for each token:
+    nothing, the spaces before it, and the token.
     """
 
     text: str
@@ -455,13 +458,9 @@ def split_units(text: str, labels: Labels) -> Units:
     gaps, tokens = pieces[1::3], pieces[2::3]
     raw = list(map(str.lower, tokens))
     entries = list(map(_list_entries(labels).get, raw))
-    odd: dict[str, tuple[str, _Entry | None]] = {}
     for at in _list_odd(text, tokens, labels):
-        token = tokens[at]
-        if token not in odd:
-            word = normalize_word(token)
-            odd[token] = word, _find_entry(labels, token, word)
-        raw[at], entries[at] = odd[token]
+        find = _find_entry if len(tokens[at]) <= _LONGEST_TOKEN else _find_entry.__wrapped__
+        raw[at], entries[at] = find(labels, tokens[at])
     known = set(raw)
     if not _OTHER_BREAKS.isdisjoint(known) or (len(text) > _MOST_BLANKS and _LONG_BLANK.search(text[::64])):
         for at, word in enumerate(raw):
@@ -525,7 +524,7 @@ def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int,
             units.labels[unit] = name
             units.named.append(unit)
             marked.append(unit)
-        elif role & CUES:
+        elif role & MARKED:
             marked.append(unit)
     raw.pop()
     units.played = played

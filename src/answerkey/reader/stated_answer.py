@@ -15,6 +15,7 @@ from answerkey.reader.candidates import (
     begins_well,
     find_label,
     is_end,
+    is_plain,
     is_word,
     read_names,
     read_texts,
@@ -1336,6 +1337,10 @@ def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
     return statements
 
 
+#: A verdict on a label has one of these, or a dash.
+_JUDGING = BE | RIGHT | WRONG | ANSWER | PICK
+
+
 def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
     """Return everything that the text states or excludes."""
     units, spelled, findings = scan.units, scan.texts.spelled, Findings([], {}, set())
@@ -1344,13 +1349,17 @@ def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -
     echoed, words, roles, marked = findings.echoed, units.words, units.roles, units.marked
     if not MARKUP.isdisjoint(units.known):
         marked = sorted({*marked, *compress(range(units.size), map(MARKUP.__contains__, words))})
+    last = units.size - 1  # where the last verdict may stand
+    while last >= 0 and not (roles[last] & _JUDGING or words[last] in DASHES):
+        last -= 1
     for at in marked:
         if at in echoed:
             continue
         if roles[at] & CUES:
             read_cue(scan, at, findings)
         if units.labels[at] is not None:
-            read_subject(scan, at, findings)
+            if at < last and not is_plain(scan, at + 1):
+                read_subject(scan, at, findings)
             bracket = at - 2 if at > 1 and roles[at - 1] & OPTION else at - 1
             if spelled and bracket >= 0 and words[bracket] in ROUND_OPEN:
                 read_labelled_text(scan, bracket, findings)

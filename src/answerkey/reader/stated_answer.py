@@ -277,6 +277,8 @@ def _is_text(units: Units, at: int) -> bool:
 def _is_echo(scan: Scan, names: Named, end: int) -> bool:
     """Say whether the rest of the line is the label's own option text and nothing else."""
     units, at = scan.units, names.end
+    if not scan.texts.spelled:
+        return False
     text = scan.texts.find(units, at)
     while text is None and at < end and (units.words[at] in LABEL_MARKS or units.words[at] in OPEN):
         at += 1
@@ -856,10 +858,12 @@ def _find_texts(scan: Scan, begin: int, limit: int) -> Iterator[Statement]:
     A text that is also the label of another choice clashes.
     """
     units, labels, end = scan.units, scan.units.labels, 0
+    raw, places, spelled = units.raw, units.places, scan.texts.spelled
     for at in range(begin, min(limit, units.size)):
-        first = units.raw[units.places[at]]
-        may_begin = at >= end and (first in scan.texts.spelled or not first.isascii())
-        text = scan.texts.find(units, at) if may_begin else None
+        first = raw[places[at]]
+        if at < end or (first not in spelled and first.isascii()):
+            continue
+        text = scan.texts.find(units, at)
         if text is None or text.end <= at:
             continue
         choices: tuple[str, ...] = ()

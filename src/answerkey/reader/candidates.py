@@ -83,20 +83,25 @@ class FoundText:
 
 @dataclass(slots=True)
 class OptionTexts:
-    """All options, and those that may occur in a text: `spelled` has their words, by the first of them."""
+    """All options, and those that may occur in a text: `spelled` has their words, by the first of them.
+
+    `is_near`: the text has the plain words of an option, if not its marks.
+    """
 
     options: tuple[str, ...]
     spelled: dict[str, list[_Entry]]
+    is_near: bool = False
 
     def find(self, units: Units, at: int) -> FoundText | None:
         """Return the longest option text that begins with the unit at `at`."""
-        spelled = self.spelled
-        if not spelled or at >= units.size:
+        if not self.spelled or at >= units.size:
             return None
         raw, begin = units.raw, units.places[at]
         first = raw[begin]
-        entries = spelled.get(first) or (None if first.isascii() else _find_other(spelled, first))
-        if entries is None or (first[0].isdecimal() and _is_inside_number(units, at)):
+        entries = self.spelled.get(first)
+        if entries is None and (first.isascii() or (entries := _find_other(self.spelled, first)) is None):
+            return None
+        if first[0].isdecimal() and _is_inside_number(units, at):
             return None
         best: tuple[int, str | None] = 0, None
         for words, choice in entries:
@@ -130,8 +135,14 @@ def read_texts(options: Sequence[str] | None, labels: Labels, units: Units) -> O
     """Return the texts of the options, which are in the order of the choices; more than those are ignored."""
     if not options:
         return NO_TEXTS
-    texts = tuple(options[: len(labels.choices)])
-    return OptionTexts(texts, _spell_options(texts, labels, units.known))
+    texts, known = tuple(options[: len(labels.choices)]), units.known
+    owners = _find_owners(texts, labels, known)
+    spelled: dict[str, list[_Entry]] = {}
+    for words, choices in owners.items():
+        # Of ASCII, a dash alone is written in several ways.
+        if known.issuperset(words) or MINUS in words or not units.text.isascii():
+            spelled.setdefault(words[0], []).append((words, choices[0] if len(choices) == 1 else None))
+    return OptionTexts(texts, spelled, bool(owners))
 
 
 def _find_other(spelled: dict[str, list[_Entry]], first: str) -> list[_Entry] | None:
@@ -146,6 +157,9 @@ def _match(raw: list[str], begin: int, words: tuple[str, ...]) -> int:
     """Return where the words end that begin here, emphasis between them ignored; 0 if they are others."""
     at, size = begin, len(raw)
     for word in words:
+        if at < size and raw[at] == word:
+            at += 1
+            continue
         while at < size and raw[at] != word and raw[at] in DRESS and at < begin + 2 * len(words):
             at += 1
         if at >= size or (raw[at] != word and not _is_same(raw[at], word)):
@@ -172,8 +186,10 @@ def _is_inside_number(units: Units, at: int) -> bool:
     return units.words[before] in _BEFORE_NUMBER
 
 
-def _spell_options(options: tuple[str, ...], labels: Labels, known: set[str]) -> dict[str, list[_Entry]]:
-    """Return the options that the known words may make up, by their first word, and without an article."""
+def _find_owners(
+    options: tuple[str, ...], labels: Labels, known: set[str]
+) -> dict[tuple[str, ...], list[str]]:
+    """Return the choices of options that the known words may make up, by their words; articles may lack."""
     spelled = [
         (_spell_option(options[at], labels.choices[at], labels), labels.choices[at])
         for at, needed in enumerate(_list_needed(options, labels))
@@ -187,11 +203,8 @@ def _spell_options(options: tuple[str, ...], labels: Labels, known: set[str]) ->
     for words, choice in spelled:
         if len(words) > 1 and words[0] in _ARTICLES and words[1:] not in owners:
             owners[words[1:]] = [choice]
-    by_first: dict[str, list[_Entry]] = {}
-    for words, choices in owners.items():
-        if words:
-            by_first.setdefault(words[0], []).append((words, choices[0] if len(choices) == 1 else None))
-    return by_first
+    owners.pop((), None)
+    return owners
 
 
 @lru_cache(maxsize=4096)
@@ -262,7 +275,7 @@ class Scan:
 def find_label(units: Units, at: int) -> int | None:
     """Return where the label is that begins here, after brackets and emphasis."""
     words, labels = units.words, units.labels
-    if at >= len(words):
+    if at >= units.size:
         return None
     if labels[at] is not None:
         return at
@@ -408,8 +421,11 @@ def find_joined(scan: Scan, position: int, end: int) -> int | None:
     units = scan.units
     if end >= units.size:
         return None
-    if units.words[end] in ROUND_OPEN and _is_row(units, position, end):
-        return end + 1
+    if units.words[end] in ROUND_OPEN:
+        if _is_row(units, position, end):
+            return end + 1
+    elif not (scan.texts.spelled or units.words[end] in _JOINING or units.roles[end] & (OR | AND)):
+        return None
     is_wrapped = end > position + 1
     joined = _find_after_joint(scan, end, is_wrapped=is_wrapped)
     if joined is not None:
@@ -564,7 +580,7 @@ def _read_names_at(scan: Scan, position: int) -> Named | None:
         named.append(str(units.labels[last]))
     if not stands(scan, last, end):
         return None
-    choices = tuple(dict.fromkeys(named))
+    choices = tuple(dict.fromkeys(named)) if last > position else (named[0],)
     clashes = len(choices) == 1 and bool(scan.texts.spelled) and _clashes(scan, position, end, choices[0])
     return Named(choices, position, end, end > position + 1, clashes)
 

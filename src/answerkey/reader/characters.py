@@ -24,7 +24,7 @@ LONGEST_CHARACTER = 32
 _SPACES = re.compile(f"[{SPACES}]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Reading:
     """What a rule reads in a text: a choice, or the reason why it names none.
 
@@ -35,6 +35,16 @@ class Reading:
     reason: str | None = None
     span: tuple[int, int] | None = None
     part: str | None = None
+
+    def __init__(
+        self,
+        choice: str | None = None,
+        reason: str | None = None,
+        span: tuple[int, int] | None = None,
+        part: str | None = None,
+    ) -> None:
+        # Several times as fast as setting one after the other in a frozen class.
+        self.__dict__.update(choice=choice, reason=reason, span=span, part=part)
 
 
 def strip_white_space(text: str) -> str:

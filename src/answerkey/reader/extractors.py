@@ -297,51 +297,45 @@ def _find_last_text(text: str, wanted: Iterable[str]) -> str | None:
 
 _LAST_LABEL = r"[\s\uff0c\uff1a:,]LABEL[\u3002\uff0c,.]?$"
 #: The first match of the first that matches counts; of a `found` that is a text, the first choice in it.
+#: Before each stand words that it needs.
 _OPENCOMPASS = (
-    r"答案是?\s*+[:\uff1a]?\s*+LABEL",
-    r"答案选项应?该?[是为]\s*+LABEL",
-    r"答案应该?[是选]\s*+LABEL",
-    r"答案选项(?:[是为]?\s*+[:\uff1a]\s*+|为?\s++\(?\*{0,2})LABEL",
-    r"(?:答案[为选]|选择?)\s*+LABEL",
-    r"只有选?项?\s?LABEL\s?(?:是?错|不?正确)",
-    r"说法(?:不?对|不?正确|错误)选?项?的?是\s?LABEL",
-    r"LABEL\s?是正确(?:的|答案)",
-    r"选项\s?LABEL\s?正确",
-    r"所以答\s?LABEL",
-    _LAST_LABEL,
-    r"(?:所[以有]\s?|[\s\uff0c,\uff1a:][故即]|[是为\u3002]\s?|因此\s?|显然\s?)LABEL[\u3002.]?$",
-    r"答案(?:(?:应该)?是|为)\s?(?P<found>\S{1,99})(?:\u3002|$)",
-    r"(?i:answer\s*+:\s*+LABEL)",
-    r"[Tt]he answer is:?\s++\(?LABEL",
-    r"[Tt]he answer is:?\s++\(?\*{1,2}LABEL",
-    r"[Tt]he answer is option:?\s++\(?LABEL",
-    r"[Tt]he correct answer is:?\s++\(?LABEL",
-    r"[Tt]he correct answer is option:?\s++\(?LABEL",
-    r"\A(?>.*?[Tt]he correct (?:answer|option|answer option) is).*?boxed\{LABEL\}",
-    r"[Tt]he answer to the question is:?\s++\(?LABEL",
-    r"^选项\s?LABEL",
-    r"^LABEL\s?选?项",
-    r"^LABEL[\s\u3002\uff0c,\uff1a:.$]",
-    r"1.(?P<found>.*)",
-    r"LABEL:",
-    r"LABEL",
+    ("答案", r"答案是?\s*+[:\uff1a]?\s*+LABEL"),
+    ("答案选项", r"答案选项应?该?[是为]\s*+LABEL"),
+    ("答案应", r"答案应该?[是选]\s*+LABEL"),
+    ("答案选项", r"答案选项(?:[是为]?\s*+[:\uff1a]\s*+|为?\s++\(?\*{0,2})LABEL"),
+    ("", r"(?:答案[为选]|选择?)\s*+LABEL"),
+    ("只有", r"只有选?项?\s?LABEL\s?(?:是?错|不?正确)"),
+    ("说法", r"说法(?:不?对|不?正确|错误)选?项?的?是\s?LABEL"),
+    ("是正确", r"LABEL\s?是正确(?:的|答案)"),
+    ("选项", r"选项\s?LABEL\s?正确"),
+    ("所以答", r"所以答\s?LABEL"),
+    ("", _LAST_LABEL),
+    ("", r"(?:所[以有]\s?|[\s\uff0c,\uff1a:][故即]|[是为\u3002]\s?|因此\s?|显然\s?)LABEL[\u3002.]?$"),
+    ("答案", r"答案(?:(?:应该)?是|为)\s?(?P<found>\S{1,99})(?:\u3002|$)"),
+    (":", r"(?i:answer\s*+:\s*+LABEL)"),
+    ("he answer is", r"[Tt]he answer is:?\s++\(?LABEL"),
+    ("he answer is", r"[Tt]he answer is:?\s++\(?\*{1,2}LABEL"),
+    ("he answer is option", r"[Tt]he answer is option:?\s++\(?LABEL"),
+    ("he correct answer is", r"[Tt]he correct answer is:?\s++\(?LABEL"),
+    ("he correct answer is option", r"[Tt]he correct answer is option:?\s++\(?LABEL"),
+    ("boxed{", r"\A(?>.*?[Tt]he correct (?:answer|option|answer option) is).*?boxed\{LABEL\}"),
+    ("he answer to the question is", r"[Tt]he answer to the question is:?\s++\(?LABEL"),
+    ("选项", r"^选项\s?LABEL"),
+    ("项", r"^LABEL\s?选?项"),
+    ("", r"^LABEL[\s\u3002\uff0c,\uff1a:.$]"),
+    ("1", r"1.(?P<found>.*)"),
+    (":", r"LABEL:"),
+    ("", r"LABEL"),
 )
-#: Those that can match a text of ASCII, each with a word that it needs, in lower case.
-_OPENCOMPASS_ENGLISH = tuple(
-    (next((word for word in ("correct", "answer") if word in pattern), ""), pattern)
-    for pattern in _OPENCOMPASS
-    if pattern.isascii()
-)
+#: Those that can match a text of ASCII.
+_OPENCOMPASS_ENGLISH = tuple(one for one in _OPENCOMPASS if one[1].isascii())
 
 
 def _read_opencompass(text: str, choices: Sequence[str]) -> str | None:
     bare = text.strip()
-    patterns: Iterable[str] = _OPENCOMPASS
-    if bare.isascii():
-        lowered = bare.lower()
-        absent = {word for word in ("correct", "answer") if word not in lowered}
-        patterns = (pattern for word, pattern in _OPENCOMPASS_ENGLISH if word not in absent)
-    for pattern in patterns:
+    for words, pattern in _OPENCOMPASS_ENGLISH if bare.isascii() else _OPENCOMPASS:
+        if words not in bare:
+            continue
         # One character before the label, and at most one after it.
         start = len(bare) - max(map(len, choices), default=0) - 2 if pattern is _LAST_LABEL else 0
         found = find_first(pattern, bare, choices, re.DOTALL, start=start) or ""
@@ -355,22 +349,26 @@ _REFUSALS = (
     "Sorry, I can't help with images of people yet.", "I can't process this file.",
     "I'm sorry, but without the image provided", "Cannot determine the answer",
 )  # fmt: skip
+#: What ends a word, as white space does; and what is part of one.
 _BREAKS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
+_IN_WORD = r"[^\s.()\[\],:;!*#{}]"
 #: A label is near the end when fewer than so many words follow it.
 _NEAR_END = 4
 
 
 def _read_vlmevalkit(text: str, choices: Sequence[str], options: Sequence[str]) -> str | None:
-    words, pattern = text.translate(_BREAKS), _write_lone(tuple(choices), r"\S")
+    # No label with a break in it is found where they are taken out.
+    is_broken = any(label.translate(_BREAKS) != label for label in choices)
+    words, pattern = text.translate(_BREAKS) if is_broken else text, _write_lone(tuple(choices), _IN_WORD)
     ends: dict[str, int] = {}
     for one in compile_labels(pattern, tuple(choices)).finditer(words):
         ends.setdefault(one["found"], one.end())
     is_refused = any(phrase in text for phrase in _REFUSALS)
-    if is_refused or (not ends and find_first(_write_lone(("Z",), r"\S"), words, ("Z",))):
+    if is_refused or (not ends and find_first(_write_lone(("Z",), _IN_WORD), words, ("Z",))):
         return None
     if len(ends) == 1:
         label, end = ends.popitem()
-        if len(words[end:].split(None, _NEAR_END)) < _NEAR_END:
+        if len(words[end:].translate(_BREAKS).split(None, _NEAR_END)) < _NEAR_END:
             return label
     # Of the option texts one alone may occur, and not in a text much longer than all of them.
     lowered = text.lower()

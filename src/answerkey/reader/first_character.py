@@ -28,6 +28,7 @@ from answerkey.reader.units import (
     RIGHT,
     WRAPPING,
     Units,
+    begins_plainly,
     read_labels,
     split_units,
 )
@@ -220,8 +221,11 @@ def _fold_choices(choices: tuple[str, ...]) -> dict[str, str] | None:
 def _find_begin(text: str, choices: tuple[str, ...]) -> tuple[int, str]:
     """Return where the text begins after its wrapping, and what was taken off."""
     offset = len(text) - len(text.lstrip(WHITE_SPACE))
+    labels = read_labels(choices)
+    if begins_plainly(text, offset, labels):
+        return offset, "as_it_is"
     for size in (_SHORT_WRAPPING, _LONGEST_WRAPPING):
-        units = split_units(text[offset : offset + size], read_labels(choices))
+        units = split_units(text[offset : offset + size], labels)
         at, part = _skip_wrapping(units)
         seen = at + _LONGEST_ANSWER_LABEL
         is_whole = len(text) <= offset + size
@@ -259,11 +263,18 @@ def _skip_answer_label(units: Units, at: int) -> int | None:
 
 def _see_through(text: str, choices: list[str]) -> Reading | None:
     """Return the reading if other choices make the first ambiguous, wrapped as they may be."""
+    wrapped = _write_wrapped(tuple(choices))
+    is_other = text[:1] not in choices and text[:1] not in WHITE_SPACE and text.isascii()
+    if is_other and wrapped.match(text) is None:
+        return Reading(reason="NOT_A_CHOICE")
     first, *others = text.splitlines() or [""]
-    bare = _write_wrapped(tuple(choices)).sub(r"\1", first)
+    bare = wrapped.sub(r"\1", first)
     several = read_first_character(bare, choices)
     if several.reason == "SEVERAL_CHOICES" or bare == text:
         return several
+    size = measure_character(first)
+    if first[:1] not in WHITE_SPACE and compose(first[:size]) not in choices[:1]:
+        return None  # what begins with another choice is no echo
     lines = [_LINE_PREFIX.sub("", line, count=1) for line in others if line]
     echo = read_first_character("\n".join([first, *lines]), choices)
     return echo if echo.reason == "ECHOES_CHOICES" else None

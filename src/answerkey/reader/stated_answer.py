@@ -15,6 +15,7 @@ from answerkey.reader.candidates import (
     begins_well,
     find_label,
     is_end,
+    is_plain,
     is_word,
     read_names,
     read_texts,
@@ -22,7 +23,6 @@ from answerkey.reader.candidates import (
 from answerkey.reader.characters import WHITE_SPACE, Reading
 from answerkey.reader.markup import BOXES, CHECKED, MARKUP, UNCHECKED, find_parts, read_markup, simplify
 from answerkey.reader.statements import (
-    CUES,
     Context,
     Decision,
     Findings,
@@ -47,6 +47,7 @@ from answerkey.reader.units import (
     CLOSE,
     COLONS,
     COMMAS,
+    CUES,
     DASHES,
     DRESS,
     DROP,
@@ -182,42 +183,45 @@ def _drop_answer_prefix(scan: Scan, lines: list[Line]) -> list[Line]:
 
 
 def _read_line(scan: Scan, begin: int, end: int) -> Line:
-    units, plain = scan.units, Line(begin, end)
-    if not units.roles[begin] and units.labels[begin] is None and units.words[begin].isalpha():
-        return plain
-    first = bisect_left(units.named, begin)
-    if first == len(units.named) or units.named[first] >= min(end, begin + _LEAD + WRAPS):
-        return plain
+    units, line = scan.units, Line(begin, end)
+    words, roles, named = units.words, units.roles, units.named
+    if not roles[begin] and units.labels[begin] is None and words[begin].isalpha():
+        return line
+    first = bisect_left(named, begin)
+    if first == len(named) or named[first] >= min(end, begin + _LEAD + WRAPS):
+        return line
     at, lead, sign = begin, 0, ""
-    leading = _LEADING_ROLES | ANSWER if units.words[begin] == "|" else _LEADING_ROLES
+    leading = _LEADING_ROLES | ANSWER if words[begin] == "|" else _LEADING_ROLES
     limit = min(end, begin + _LEAD)
     while at < limit and find_label(units, at) is None:
         if _is_sign(units, at):
-            sign = units.words[at]
-        elif not units.roles[at] & leading and units.words[at] not in _LEADING_MARKS:
-            return plain
-        lead |= units.roles[at]
+            sign = words[at]
+        elif not roles[at] & leading and words[at] not in _LEADING_MARKS:
+            return line
+        lead |= roles[at]
         at += 1
     names = read_names(scan, at)
     if names is None or names.end > end:
-        return plain
+        return line
     if names.end < end and units.roles[names.end] & OPTION and not units.gaps[names.end]:
         names = Named(names.choices, names.begin, names.end + 1, names.is_wrapped, names.clashes)  # `A项`
     if "\\" in units.text and not BOXES.isdisjoint(units.words[begin : names.end]):
-        return plain
-    if len(names.choices) > 1 and _read_text_line(scan, plain) is not None:
-        return plain
+        return line
+    if len(names.choices) > 1 and _read_text_line(scan, line) is not None:
+        return line
     after = units.roles[names.end : min(names.end + 3, end)] if units.played & NOT_AFTER else ()
     if any(roles & NOT_AFTER for roles in after):
-        return plain
+        return line
     is_cell = "|" in units.words[begin:at] and not lead & (OPTION | ANSWER) and end - begin < units.size
     is_echo = _is_echo(scan, names, end)
     is_bare = not is_echo and not is_cell and all(_may_trail(units, one) for one in range(names.end, end))
     if _is_small(units, names) and not is_echo and units.size > _SHORT_TEXT:
-        return plain
+        return line
     is_set_off = not is_bare and not lead & (MAYBE | SO | OWN | FILL)
-    is_labelled = is_set_off and (is_echo or _is_labelled(units, names))
-    return Line(begin, end, names, is_bare, is_labelled, is_echo, bool(lead & MAYBE), sign)
+    line.names, line.is_bare, line.is_echo = names, is_bare, is_echo
+    line.is_labelled = is_set_off and (is_echo or _is_labelled(units, names))
+    line.is_maybe, line.sign = bool(lead & MAYBE), sign
+    return line
 
 
 def _is_sign(units: Units, at: int) -> bool:
@@ -273,6 +277,8 @@ def _is_text(units: Units, at: int) -> bool:
 def _is_echo(scan: Scan, names: Named, end: int) -> bool:
     """Say whether the rest of the line is the label's own option text and nothing else."""
     units, at = scan.units, names.end
+    if not scan.texts.spelled:
+        return False
     text = scan.texts.find(units, at)
     while text is None and at < end and (units.words[at] in LABEL_MARKS or units.words[at] in OPEN):
         at += 1
@@ -302,8 +308,7 @@ def find_lists(scan: Scan, lines: Sequence[Line]) -> list[list[Line]]:
     """Return the lists in a text, each with its items; an item names one choice, later ones later choices."""
     positions = scan.units.named
     choices = scan.labels.choices
-    named = {scan.units.labels[at] for at in positions}
-    if len(named) < _FEWEST:
+    if len(positions) < _FEWEST or len(named := {scan.units.labels[at] for at in positions}) < _FEWEST:
         return []
     found = list(_find_vertical(scan, lines)) if len(lines) >= _FEWEST else []
     if named.issuperset(choices[:_LISTED]):
@@ -768,8 +773,6 @@ def read_text_lines(scan: Scan, lines: Sequence[Line], findings: Findings) -> No
 
     Several such lines are a list, and a number alone may be any step of a calculation.
     """
-    if not scan.texts.spelled:
-        return
     if len(lines) > _LISTED and not (_read_text_line(scan, lines[0]) or _read_text_line(scan, lines[-1])):
         return
     found = [
@@ -855,10 +858,12 @@ def _find_texts(scan: Scan, begin: int, limit: int) -> Iterator[Statement]:
     A text that is also the label of another choice clashes.
     """
     units, labels, end = scan.units, scan.units.labels, 0
+    raw, places, spelled = units.raw, units.places, scan.texts.spelled
     for at in range(begin, min(limit, units.size)):
-        first = units.raw[units.places[at]]
-        may_begin = at >= end and (first in scan.texts.spelled or not first.isascii())
-        text = scan.texts.find(units, at) if may_begin else None
+        first = raw[places[at]]
+        if at < end or (first not in spelled and first.isascii()):
+            continue
+        text = scan.texts.find(units, at)
         if text is None or text.end <= at:
             continue
         choices: tuple[str, ...] = ()
@@ -962,7 +967,7 @@ def _is_of_label(units: Units, verb: int, text: Statement) -> bool:
         if units.words[at] in _CLAUSE_ENDS:
             break
         if _is_named(units, at):
-            named = {units.labels[one] for one in units.marked if _is_named(units, one)}
+            named = {units.labels[one] for one in units.named if _is_named(units, one)}
             return units.labels[at] not in text.choices or len(named) > 1
     return False
 
@@ -1072,8 +1077,8 @@ def _is_contradicted(units: Units, found: Decision, statements: Sequence[Stateme
     near = found.begin - _TO_CONTRAST
     contrasts = [
         at
-        for at in units.marked
-        if roles[at] & BUT and (near <= at < found.end or (at > 0 and units.words[at - 1] in _SENTENCE_ENDS))
+        for at in _list_roles(units, BUT)
+        if near <= at < found.end or (at > 0 and units.words[at - 1] in _SENTENCE_ENDS)
     ]
     turns = sorted({*_find_corrections(units), *contrasts})
     for one in others:
@@ -1329,41 +1334,47 @@ def _is_quoted(units: Units, found: Decision) -> bool:
 def _drop_undone(scan: Scan, statements: list[Statement]) -> list[Statement]:
     """Return the statements after the last one that is taken back, if there are any."""
     units = scan.units
-    if not units.played & UNDO:
-        return statements
-    for at in reversed([at for at in units.marked if units.roles[at] & UNDO]):
+    for at in reversed(_list_roles(units, UNDO)):
         after = [one for one in statements if one.begin >= at]
         if after and not _SETTING_OFF.isdisjoint(units.words[at : after[0].begin]):
             return after
     return statements
 
 
+#: A verdict on a label has one of these, or a dash.
+_JUDGING = BE | RIGHT | WRONG | ANSWER | PICK
+
+
 def gather(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> Findings:
     """Return everything that the text states or excludes."""
-    units, findings = scan.units, Findings()
-    if len(lines) > 1 and scan.texts.spelled:
+    units, spelled, findings = scan.units, scan.texts.spelled, Findings([], {}, set())
+    if len(lines) > 1 and spelled:
         findings.echoed.update(list_echoes(scan, lines))
-    echoed, roles, labels = findings.echoed, units.roles, units.labels
-    marked = [at for at in units.marked if roles[at] & CUES or labels[at] is not None]
+    echoed, words, roles, marked = findings.echoed, units.words, units.roles, units.marked
     if not MARKUP.isdisjoint(units.known):
-        marked = sorted({*marked, *compress(range(units.size), map(MARKUP.__contains__, units.words))})
+        marked = sorted({*marked, *compress(range(units.size), map(MARKUP.__contains__, words))})
+    last = units.size - 1  # where the last verdict may stand
+    while last >= 0 and not (roles[last] & _JUDGING or words[last] in DASHES):
+        last -= 1
     for at in marked:
         if at in echoed:
             continue
         if roles[at] & CUES:
             read_cue(scan, at, findings)
-        if labels[at] is not None:
-            read_subject(scan, at, findings)
-            bracket = at - 2 if at > 1 and units.roles[at - 1] & OPTION else at - 1
-            if bracket >= 0 and units.words[bracket] in ROUND_OPEN:
+        if units.labels[at] is not None:
+            if at < last and not is_plain(scan, at + 1):
+                read_subject(scan, at, findings)
+            bracket = at - 2 if at > 1 and roles[at - 1] & OPTION else at - 1
+            if spelled and bracket >= 0 and words[bracket] in ROUND_OPEN:
                 read_labelled_text(scan, bracket, findings)
-        elif units.words[at] in MARKUP:
+        elif words[at] in MARKUP:
             read_markup(scan, at, findings)
     _read_opening(scan, findings)
     read_last(scan, findings)
     drop_listed(scan, lists, findings)
     read_lines(scan, lines, lists, findings)
-    read_text_lines(scan, lines, findings)
+    if spelled:
+        read_text_lines(scan, lines, findings)
     return findings
 
 
@@ -1376,8 +1387,9 @@ _OTHERS = frozenset(
 def _read_opening(scan: Scan, findings: Findings) -> None:
     """Note an option that is all of the first sentence, if the next is about the others."""
     units = scan.units
-    is_option = units.size > 0 and units.roles[0] & (OPTION | MAYBE) == OPTION
-    names = read_names(scan, 1) if is_option and not findings.statements else None
+    if not units.size or units.roles[0] & (OPTION | MAYBE) != OPTION or findings.statements:
+        return
+    names = read_names(scan, 1)
     if names is None or STOPS.isdisjoint(units.words[names.end : names.end + 1]):
         return
     if _OTHERS.isdisjoint(units.words[names.end + 1 : names.end + _BACK]):
@@ -1389,7 +1401,10 @@ def _read_opening(scan: Scan, findings: Findings) -> None:
 def read_last(scan: Scan, findings: Findings) -> None:
     """Note a label with which the text ends, after a colon, an arrow or a word for option: `…: option C.`."""
     units, last = scan.units, scan.units.size - 1
-    while last >= max(units.size - WRAPS, 0) and units.words[last] in _ENDINGS:
+    fewest = max(units.size - WRAPS, 0)
+    if not units.named or units.named[-1] < fewest - 1:
+        return
+    while last >= fewest and units.words[last] in _ENDINGS:
         last -= 1
     if last < 0 or units.labels[last] is None or not QUESTION_MARKS.isdisjoint(units.words[last:]):
         return
@@ -1464,9 +1479,10 @@ def _says_otherwise(scan: Scan, stated: Statement) -> bool:
     units, is_other = scan.units, False
     if _explains_other(scan, stated):
         return True
-    near = range(max(stated.begin - _SENTENCE, 0), min(stated.end + _SENTENCE, units.size))
-    marked = units.marked[bisect_left(units.marked, near.start) : bisect_left(units.marked, near.stop)]
-    for at in (one for one in marked if units.roles[one] & BE and not stated.begin <= one < stated.end):
+    first = max(stated.begin - _SENTENCE, 0)
+    near = units.roles[first : stated.end + _SENTENCE]
+    verbs = [at for at, roles in enumerate(near, first) if roles & BE]
+    for at in (one for one in verbs if not stated.begin <= one < stated.end):
         begin, lead = at + 1, 0
         while begin < min(at + WRAPS, units.size) and units.roles[begin] & (FILL | SO | OWN):
             lead |= units.roles[begin]
@@ -1512,9 +1528,14 @@ def _combine(scan: Scan, group: list[Statement]) -> Decision:
     return Decision(current.choices[0], None, *place)
 
 
+def _list_roles(units: Units, wanted: int) -> list[int]:
+    """Return the units that play one of these roles, which are among `MARKED`."""
+    return [at for at in units.marked if units.roles[at] & wanted] if units.played & wanted else []
+
+
 def _find_corrections(units: Units) -> Iterator[int]:
     """Yield where words replace what was said: `wait`, `that is wrong`, and `no,` on its own."""
-    for at in units.marked:
+    for at in _list_roles(units, FIX | WRONG):
         roles = units.roles[at]
         is_fix = roles & FIX and (roles & (UNDO | MUTE) or is_inserted(units, at) or not units.words[at])
         is_fix = is_fix or (roles & FIX and any(role & ANSWER for role in units.roles[at + 1 : at + 2]))
@@ -1646,7 +1667,7 @@ def _is_asked(scan: Scan, lists: Sequence[Sequence[Line]], reading: Reading, *, 
         return False  # an option of its question
     if reading.part in {"option_text", "verdict_list"} or (lists and scan.texts.options):
         return True
-    return is_first and bool(scan.texts.spelled or not scan.texts.options)
+    return is_first and (scan.texts.is_near or not scan.texts.options)
 
 
 def _locate(scan: Scan, found: Decision, offset: int) -> Reading:
@@ -1659,10 +1680,9 @@ def _locate(scan: Scan, found: Decision, offset: int) -> Reading:
 
 def find_questions(scan: Scan, lines: Sequence[Line], lists: Sequence[Sequence[Line]]) -> set[int]:
     """Return where a new question, or the next turn of a conversation, may begin."""
-    units = scan.units
     found = set()
-    if units.played & QUESTION:
-        found = {at for at in units.marked if units.roles[at] & QUESTION and _opens_question(units, at)}
+    if scan.units.played & QUESTION:
+        found = {at for at in _list_roles(scan.units, QUESTION) if _opens_question(scan.units, at)}
     if lists:
         found |= {at for items in lists if (at := is_question(scan, lines, items)) is not None}
     return found

@@ -176,7 +176,7 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
     `is_linked`: the cue needs no verb or colon. `may_pause`: a comma may follow it.
     """
     units, way = scan.units, _Way(is_linked, may_pause, is_linked)
-    may_begin = bool(scan.texts.spelled) or not units.text.isascii()
+    spelled, is_ascii = scan.texts.spelled, units.text.isascii()
     end = min(at + REACH, units.size)
     while at < end:
         word, roles, label = units.words[at], units.roles[at], units.labels[at]
@@ -185,7 +185,9 @@ def follow(scan: Scan, at: int, *, is_linked: bool = False, may_pause: bool = Tr
         if word == _STRUCK:
             at = _skip_struck(units, at)
             continue
-        is_name = may_begin or label is not None or word in OPEN or roles & NONE or word.isalnum()
+        # A longer word of ASCII is no label: of those, only what may begin an option's text is read.
+        is_name = label is not None or word in OPEN or roles & NONE or not is_ascii
+        is_name = is_name or (len(word) == 1 and word.isalnum()) or units.raw[units.places[at]] in spelled
         found = _read_here(scan, at, has_link=way.has_link) if is_name else None
         if found is not None:
             if way.has_paused and not way.has_link:
@@ -418,8 +420,9 @@ def read_context(units: Units, at: int) -> Context:
     """
     in_clause, depends, is_denied, begin = True, False, False, max(at - SENTENCE, 0)
     in_brackets = False
+    all_words, all_roles = units.words, units.roles
     for before in range(at - 1, begin - 1, -1):
-        word, roles = units.words[before], units.roles[before]
+        word, roles = all_words[before], all_roles[before]
         if not roles and word.isalpha():
             continue
         if word in ROUND_CLOSE and before < at - 1:
@@ -442,15 +445,16 @@ def read_context(units: Units, at: int) -> Context:
             in_clause = in_clause and depends
         elif roles & AND or (word in LINKS and (word not in HYPHENS or bool(units.gaps[before]))):
             in_clause = in_clause and depends
-    if _asks(units, begin, at) or (begin < at and units.words[begin] in _UNREAL_OPENINGS):
+    if _asks(units, begin, at):
         return Context.HYPOTHETICAL
-    if (
-        begin < at
-        and units.words[begin] in _SUBJECT_CLAUSES
-        and not COMMAS.isdisjoint(units.words[at : at + REACH])
+    if begin == at:
+        return Context.DENIED if is_denied else Context.ASSERTED
+    opening = units.words[begin]
+    if opening in _UNREAL_OPENINGS or (
+        opening in _SUBJECT_CLAUSES and not COMMAS.isdisjoint(units.words[at : at + REACH])
     ):
         return Context.HYPOTHETICAL
-    if begin < at and units.roles[begin] & NOT and not units.labels[begin + 1]:
+    if units.roles[begin] & NOT and not units.labels[begin + 1]:
         # `Nothing in the text, neither this nor that, says that the answer is C.`
         is_denied = is_denied or any(roles & THAT for roles in units.roles[begin + 1 : at])
     return Context.DENIED if is_denied else Context.ASSERTED
@@ -516,8 +520,6 @@ def starts_line(units: Units, at: int) -> bool:
 
 # Cues and what they state: `the answer is B`, `I choose B`, `that leaves B`, `not A`.
 
-CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | NOT_AFTER | FIX | MAYBE
-
 #: What may stand before `the correct one is`; a subject or a verb may not.
 _BEFORE_RIGHT = SO | AND | BUT | FIX | AFTER | THINK | OWN | IT
 _LIGHT = FILL | OPTION | ANSWER | MAYBE | BE | NOT | IT | RIGHT
@@ -580,9 +582,11 @@ def _read_noun(scan: Scan, at: int, findings: Findings) -> None:
 
 def _weigh(units: Units, at: int) -> Weight:
     """Return the weight of a cue: `the closest answer`, `my guess` and `answers` say less."""
+    if not units.played & (THINK | MAYBE):
+        return Weight.DEFINITE
     before = skip_back(units, at, FILL | RIGHT | OWN)
-    roles = any(one & (THINK | MAYBE) for one in units.roles[before + 1 : at + 1])
-    return Weight.TENTATIVE if roles else Weight.DEFINITE
+    is_guess = any(one & (THINK | MAYBE) for one in units.roles[before + 1 : at + 1])
+    return Weight.TENTATIVE if is_guess else Weight.DEFINITE
 
 
 def _note(
@@ -921,6 +925,8 @@ class _Verdict:
 
 def _is_exception(units: Units, begin: int, end: int) -> bool:
     """Say whether something bad is said of the only one: `C is the only one I would reject`."""
+    if "one" not in units.known:
+        return False
     ones = [at for at in range(begin, end) if "one" in units.token(at).lower().split()]
     for at in range(ones[-1] + 1, min(end + _VERDICT_REACH, units.size)) if ones else ():
         if units.words[at] in _SENTENCE_ENDS or units.words[at] in COMMAS:
@@ -939,9 +945,11 @@ def read_subject(scan: Scan, at: int, findings: Findings) -> None:
         return
     is_inverted = begin > 0 and bool(units.roles[begin - 1] & (BE | LEAVE))
     verdict = _read_verdict(scan, names, has_verb=is_inverted)
-    if verdict is None or _is_exception(units, names.end, verdict.end):
+    if verdict is None or (is_inverted and not verdict.is_full):
         return
-    if is_inverted and (_asks(units, begin - 1, verdict.end) or not verdict.is_full):
+    if _is_exception(units, names.end, verdict.end):
+        return
+    if is_inverted and _asks(units, begin - 1, verdict.end):
         return
     end = verdict.end
     roles, after = (units.roles[end], units.words[end]) if end < units.size else (0, "")
@@ -971,28 +979,28 @@ def _find_begin(units: Units, at: int) -> int | None:
 
     An article or a pronoun cannot; and a label that is joined to another is read with it.
     """
-    before = at - 1
-    while before >= 0 and units.words[before] in OPEN and before >= at - WRAPS:
+    words, before = units.words, at - 1
+    while before >= 0 and words[before] in OPEN and before >= at - WRAPS:
         before -= 1
-    roles = units.roles[before] if before >= 0 else 0
-    if before >= 0 and not roles and units.words[before].isalpha():
+    word, roles = (words[before], units.roles[before]) if before >= 0 else (BREAK, 0)
+    if not roles and word.isalpha():
         return None
-    if before == at - 1 and units.words[at] in _SMALL and not roles & OPTION:
+    if before == at - 1 and words[at] in _SMALL and not roles & OPTION:
         # An article has no verb after it: `a is the best option`.
         written = units.token(at)
         is_verb_next = at + 1 < units.size and bool(units.roles[at + 1] & BE)
         if written == "i" or (written == "a" and not is_verb_next):
             return None
-    if before < 0 or units.words[before] == BREAK:
+    if word == BREAK:
         return before + 1
-    if (roles & (AND | OR) or units.words[before] in JOINTS) and _is_after_label(units, before - 1):
+    if (roles & (AND | OR) or word in JOINTS) and _is_after_label(units, before - 1):
         earlier = units.labels[max(before - _BACK, 0) : before]
         return before + 1 if units.labels[at] in earlier else None  # `between C and D, C is better`
-    if roles & THAT and (before == 0 or units.words[before - 1] in _SENTENCE_ENDS):
+    if roles & THAT and (before == 0 or words[before - 1] in _SENTENCE_ENDS):
         return None  # `That B is right cannot be said.`
-    if units.words[before] == "where":
+    if word == "where":
         return None  # `"the answer is (C)" where C is the correct letter`
-    return before + 1 if roles & (_BEFORE_SUBJECT | BE | LEAVE) or units.words[before] in _FREE else None
+    return before + 1 if roles & (_BEFORE_SUBJECT | BE | LEAVE) or word in _FREE else None
 
 
 def _is_after_label(units: Units, at: int) -> bool:

@@ -70,6 +70,11 @@ ROLES: dict[str, int] = {
     name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)
 }
 
+#: Roles of words that may state or exclude a choice.
+CUES = ANSWER | OPTION | RIGHT | PICK | THINK | IT | SO | LEAVE | MATCH | DROP | NOT | NOT_AFTER | FIX | MAYBE
+#: Roles that are looked for in the whole text.
+MARKED = CUES | WRONG | BUT | UNDO | QUESTION
+
 
 # The marks around and between labels: dress, brackets, links, joints, ends of sentences.
 
@@ -361,12 +366,13 @@ def _list_entries(labels: Labels | None = None) -> dict[str, _Entry]:
     return entries
 
 
-def _find_entry(labels: Labels, token: str, word: str) -> _Entry | None:
-    """Return what a token is that may lack its accents, or be a label in other type or with an ending."""
-    known = _list_entries()
+@lru_cache(maxsize=16_384)
+def _find_entry(labels: Labels, token: str) -> tuple[str, _Entry | None]:
+    """Return the word of a token, and what it is; it may lack accents, or be a label in other type."""
+    word, known = normalize_word(token), _list_entries()
     entry = known.get(word) or known.get(fold_accents(word))
     choice = _find_choice(labels, token, word)
-    return entry if choice is None else (*(entry or _NO_ENTRY)[:2], choice)
+    return word, entry if choice is None else (*(entry or _NO_ENTRY)[:2], choice)
 
 
 def _find_choice(labels: Labels, token: str, word: str) -> str | None:
@@ -399,10 +405,10 @@ class Units:
     """Lists of the same `size`: words, roles, the choices that are named, and the spaces before each.
 
     A unit is a token, or a phrase of several; the word of a phrase is empty. `marked` are the units that play
-    a role or name a choice, `named` those that name one, and `breaks` those that end a line. `raw` holds the
-    words of all tokens, and `places` where each unit begins among them, and where the last one ends; `known`
-    are these words, each once, and `played` all roles. `pieces` are three for each token: nothing, the spaces
-    before it, and the token.
+    a role of `MARKED` or name a choice, `named` those that name one, and `breaks` those that end a line.
+    `raw` holds the words of all tokens, and `places` where each unit begins among them, and where the last
+    one ends; `known` are these words, each once, and `played` all roles. `pieces` are three for each token:
+    nothing, the spaces before it, and the token.
     """
 
     text: str
@@ -432,7 +438,10 @@ class Units:
     def _find_offset(self, piece: int) -> int:
         """Return where a piece begins; one after the other, all take no longer than the last."""
         begin, offset = self._last if self._last[0] <= piece else (0, 0)
-        offset += len("".join(self.pieces[begin:piece]))
+        if 2 * piece > begin + len(self.pieces):  # the end is nearer
+            offset = len(self.text.rstrip(WHITE_SPACE)) - len("".join(self.pieces[piece:]))
+        else:
+            offset += len("".join(self.pieces[begin:piece]))
         self._last = piece, offset
         return offset
 
@@ -449,13 +458,9 @@ def split_units(text: str, labels: Labels) -> Units:
     gaps, tokens = pieces[1::3], pieces[2::3]
     raw = list(map(str.lower, tokens))
     entries = list(map(_list_entries(labels).get, raw))
-    odd: dict[str, tuple[str, _Entry | None]] = {}
     for at in _list_odd(text, tokens, labels):
-        token = tokens[at]
-        if token not in odd:
-            word = normalize_word(token)
-            odd[token] = word, _find_entry(labels, token, word)
-        raw[at], entries[at] = odd[token]
+        find = _find_entry if len(tokens[at]) <= _LONGEST_TOKEN else _find_entry.__wrapped__
+        raw[at], entries[at] = find(labels, tokens[at])
     known = set(raw)
     if not _OTHER_BREAKS.isdisjoint(known) or (len(text) > _MOST_BLANKS and _LONG_BLANK.search(text[::64])):
         for at, word in enumerate(raw):
@@ -472,6 +477,13 @@ def split_units(text: str, labels: Labels) -> Units:
     return units
 
 
+def begins_plainly(text: str, at: int, labels: Labels) -> bool:
+    """Say whether a text begins with a word that plays no role, begins no phrase and is no label."""
+    found = _PIECE.match(text, at)
+    word = found[2].lower() if found and labels.is_plain else ""
+    return word.isascii() and word.isalnum() and word not in _list_entries(labels)
+
+
 def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
     """Return the tokens that are not simply words in ASCII, and all if the choices differ by case."""
     if not labels.is_plain:
@@ -486,31 +498,35 @@ def _list_odd(text: str, tokens: list[str], labels: Labels) -> Iterable[int]:
 
 def _read_entries(units: Units, entries: list[_Entry | None]) -> list[tuple[int, int]]:
     """Note what the units are, and return where the phrases begin and end."""
-    raw, roles, labels, marked, size = units.raw, units.roles, units.labels, units.marked, units.size
+    raw, roles, marked = units.raw, units.roles, units.marked
     phrases = []
-    end = hidden = played = 0
-    for at in compress(range(size), entries):
-        if at < end:
-            continue
+    hidden = played = 0
+    raw.append("")  # no phrase goes on beyond the end
+    for at in compress(range(units.size), entries):
         role, branch, name = entries[at] or _NO_ENTRY
         unit = at - hidden
-        if branch is not None and at + 1 < size and raw[at + 1] in branch.roles:
+        if branch is None:
+            if not role and name is None:
+                units.breaks.append(unit)
+                continue
+        elif raw[at + 1] in branch.roles:
             last, found = _find_phrase(raw, at + 1, branch)
             # `é A` is no phrase with an article.
             is_label = (entries[last - 1] or _NO_ENTRY)[2] is not None
             if found and not (is_label and units.token(last - 1).isupper()):
-                end, role, name = last, found, None
-                phrases.append((at, end))
-                hidden += end - at - 1
-        elif name is None and not role and branch is None:
-            units.breaks.append(unit)
-            continue
-        marked.append(unit)
+                role, name = found, None
+                phrases.append((at, last))
+                hidden += last - at - 1
+                entries[at + 1 : last] = [None] * (last - at - 1)
         roles[unit] = role
         played |= role
         if name is not None:
-            labels[unit] = name
+            units.labels[unit] = name
             units.named.append(unit)
+            marked.append(unit)
+        elif role & MARKED:
+            marked.append(unit)
+    raw.pop()
     units.played = played
     return phrases
 

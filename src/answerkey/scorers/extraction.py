@@ -335,9 +335,9 @@ def _read_stated_answers(
 
 def may_matter(text: str, options: Sequence[str]) -> bool:
     """Say whether an option's text may begin in the text, or a list be compared with it; never wrongly no."""
-    words = _list_words(text)
-    if words is None or "\n" in text or _LISTED.match(text) or _LABELS.search(text):
+    if "\n" in text or not text.isascii() or _LISTED.match(text) or _LABELS.search(text):
         return True
+    words = _list_words(text)
     for option in options:
         start = option[:_OPTION_PREFIX].lstrip().lower()
         found = _WORD.findall(start)[:_FIRST_WORDS]
@@ -348,9 +348,9 @@ def may_matter(text: str, options: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _list_words(text: str) -> frozenset[str] | None:
-    """Return the words of a text; None when it has other letters than those of ASCII."""
-    return frozenset(_WORD.findall(text.lower())) if text.isascii() else None
+def _list_words(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(_WORD.findall(text.lower()))
 
 
 # A regular expression of the user's own, matched in linear time.

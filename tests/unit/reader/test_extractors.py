@@ -267,3 +267,8 @@ def test_an_option_is_as_long_as_it_is_without_punctuation() -> None:
     """In a text that is shorter than the shortest option, no option is looked for; without any, in none."""
     assert measure_options(("the river.", " (sea) ")) == 3
     assert measure_options(()) == 0
+
+
+def test_vlmevalkit_finds_no_label_that_ends_words() -> None:
+    """What ends a word is no part of a label."""
+    assert EXTRACTORS["VLMEvalKit"].read("a (A) b", ("(A)", "(B)")) is None

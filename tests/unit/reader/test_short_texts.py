@@ -34,6 +34,8 @@ def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None
         ("Ce n'est pas A, c'est B-.", "B", "conclusion", "c'est B"),
         ("उत्तर A या B ह", "NOTHING_STATED", None, None),
         ("Ce", "NOTHING_STATED", None, None),
+        ("(A) (B)", "SEVERAL_CHOICES", "label_line", "(A) (B)"),
+        ("Ж" * 70 + " B", "NOTHING_STATED", None, None),
         ("Hmm, A or", "NOTHING_STATED", None, None),
         ("A-Csondern", "NOTHING_STATED", None, None),
         ("- A: x\n- B:", "SEVERAL_CHOICES", "first_label", "- A: x\n- B:"),
@@ -516,3 +518,16 @@ def test_markup_turns_and_neighbours_decide_what_is_a_label(
 ) -> None:
     """Tags and boxes hold answers, thoughts and next questions do not; numbers and words are no labels."""
     assert read(text, tuple(choices)) == (answer, part, passage)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"), [("Sodium (B)", "NOT_A_CHOICE"), ("Sodium\n(B)", "NOT_A_CHOICE"), ("b\n(a)", "B")]
+)
+def test_a_text_that_begins_plainly_has_no_wrapping(text: str, answer: str) -> None:
+    """Nothing is taken off before a plain word."""
+    assert show(text, read_leading_label(text, LETTERS)) == (answer, "as_it_is", text[0])
+
+
+def test_without_choices_no_label_leads() -> None:
+    """There is nothing to name."""
+    assert read_leading_label("B", ()).reason == "NOT_A_CHOICE"

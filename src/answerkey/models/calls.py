@@ -262,11 +262,17 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A call has its completion, and the ledger has it; `is_known` ones were not asked for."""
+    """A call was made and has its completion, and the ledger has it."""
 
     call: Call
     completion: Completion
-    is_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Calls of one purpose, at least one, that are not made: the ledger has their completions."""
+
+    calls: FinishedCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +311,7 @@ class Reused:
     calls: int
 
 
-Event = Finished | Retried | BatchSeen | BatchLeft | Reused
+Event = Finished | Remembered | Retried | BatchSeen | BatchLeft | Reused
 
 #: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that it raises
 #: stops the calls; those under way are finished and kept.
@@ -352,13 +358,14 @@ def complete_calls(
 
     `send` tells `watch` of the calls that it makes; the others are told of here.
     """
-    first = {call.key: call for call in reversed(calls)}
-    for call in calls:
-        if watch is not None and call.key in known:
-            watch(Finished(call, known[call.key], is_known=True))
-    missing = [call for call in calls if call.key not in known and first[call.key] is call]
-    answered = send(missing) if missing else {}
-    for call in calls:
-        if watch is not None and call.key in answered and first[call.key] is not call:
-            watch(Finished(call, answered[call.key], is_known=True))
+    found = [(call, known[call.key]) for call in calls if call.key in known]
+    if watch is not None and found:
+        watch(Remembered(found))
+    if len(found) == len(calls):
+        return [completion for _, completion in found]
+    missing = {call.key: call for call in reversed(calls) if call.key not in known}
+    answered = send([call for call in calls if missing.get(call.key) is call])
+    again = [call for call in calls if call.key in answered and missing[call.key] is not call]
+    if watch is not None and again:
+        watch(Remembered([(call, answered[call.key]) for call in again]))
     return [known.get(call.key) or answered[call.key] for call in calls]

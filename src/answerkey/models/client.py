@@ -317,7 +317,7 @@ class Round:
     def _note_kept(self, kept: FinishedCalls) -> None:
         for call, completion in kept:
             self._answered[call.key] = completion
-            self._tell(Finished(call, completion, is_known=False))
+            self._tell(Finished(call, completion))
         self._endpoint.semaphore.finish(len(kept))
 
     def _note_end(self, task: asyncio.Task[None]) -> None:

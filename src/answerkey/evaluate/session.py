@@ -8,7 +8,6 @@ from __future__ import annotations
 import _thread
 import threading
 import time
-from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -101,7 +100,6 @@ def count_calls(
     `retried` has the reasons for asking again of this process; the count of retries is that of the whole run.
     """
     counts: dict[str, Counter[str]] = {}
-    latencies: dict[str, array[float]] = {}
     errors, batches = Reasons(), Counter[tuple[str, str]]()
     journal, key = ledger.journal, ledger.specification
     for usage in journal.sum_usage(key):
@@ -112,15 +110,12 @@ def count_calls(
         own.update(usage.tokens, asked=usage.calls, retries=usage.retries)
         if usage.source == BATCH_SOURCE:  # which costs half
             batches.update({(usage.purpose, name): count for name, count in usage.tokens.items()})
-    for purpose, sample_id, status, seconds, why in journal.list_calls(key):
-        if status == CompletionStatus.ERROR.value:
-            errors.add(purpose, why or "", sample_id)
-        if seconds is not None:
-            latencies.setdefault(purpose, array("d")).append(seconds)
+    for purpose, sample_id, why in journal.list_failed(key):
+        errors.add(purpose, why, sample_id)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
         # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
-        price, spans = prices.get(purpose), sorted(latencies.get(purpose, ()))
+        price, spans = prices.get(purpose), journal.list_seconds(key, purpose)
         cuts = quantiles(spans if spans[1:] else 2 * spans, n=20, method="inclusive") if spans else []
         cost = None
         if price is not None:

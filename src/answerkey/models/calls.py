@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from json import encoder
 from pathlib import Path
 from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
-from answerkey.types import CACHE_NAMES, Completion, CompletionStatus, Question
+from answerkey.types import CACHE_NAMES, Completion, CompletionStatus, Question, make_encoder
 
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
@@ -26,26 +24,6 @@ BATCH_SOURCE, BATCH_SHARE = "batch", 0.5
 #: Tokens that have a price; those of thoughts are among the completion's.
 PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
 RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
-
-
-def make_encoder(
-    default: Callable[[object], object] = str, *, sort_keys: bool = False, is_compact: bool = True
-) -> Callable[[object], str]:
-    """Return what makes compact JSON in ASCII, or that of `json.dumps(value, ensure_ascii=False)`.
-
-    `default` makes something of what JSON does not know. The same text comes from `json.JSONEncoder.encode`,
-    which puts its machine together anew for each.
-    """
-    make = getattr(encoder, "c_make_encoder", None)
-    marks = (",", ":") if is_compact else (", ", ": ")
-    if make is None:
-        return json.JSONEncoder(
-            separators=marks, default=default, sort_keys=sort_keys, ensure_ascii=is_compact
-        ).encode
-    skips_keys, takes_nan = False, True
-    quote = encoder.encode_basestring_ascii if is_compact else encoder.encode_basestring
-    machine = make(None, default, quote, None, marks[1], marks[0], sort_keys, skips_keys, takes_nan)
-    return lambda value: "".join(machine(value, 0))
 
 
 #: One order and no spaces, so that equal questions have equal texts.

@@ -32,11 +32,10 @@ from answerkey.models.calls import (
     charge,
     charge_completion,
     complete_calls,
-    make_encoder,
 )
 from answerkey.models.providers import Connection
 from answerkey.models.retry import EndpointState, Request, Retry, Verdict
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import Completion, CompletionStatus, make_encoder
 
 if TYPE_CHECKING:
     from answerkey.models.http import HttpClient

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
+from json import encoder
 from pkgutil import resolve_name
 from typing import Any, Literal, Self, TypeVar
 
@@ -362,12 +363,31 @@ class Completions:
             )
 
 
+def make_encoder(
+    default: Callable[[object], object] = str, *, sort_keys: bool = False, is_compact: bool = True
+) -> Callable[[object], str]:
+    """Return what makes compact JSON in ASCII, or that of `json.dumps(value, ensure_ascii=False)`.
+
+    `default` makes something of what JSON does not know. The same text comes from `json.JSONEncoder.encode`,
+    which puts its machine together anew for each.
+    """
+    make = getattr(encoder, "c_make_encoder", None)
+    marks = (",", ":") if is_compact else (", ", ": ")
+    if make is None:
+        return json.JSONEncoder(
+            separators=marks, default=default, sort_keys=sort_keys, ensure_ascii=is_compact
+        ).encode
+    skips_keys, takes_nan = False, True
+    quote = encoder.encode_basestring_ascii if is_compact else encoder.encode_basestring
+    machine = make(None, default, quote, None, marks[1], marks[0], sort_keys, skips_keys, takes_nan)
+    return lambda value: "".join(machine(value, 0))
+
+
 def _to_json(value: object) -> str | None:
     return None if value is None else _write_json(value)
 
 
-#: Made once: `json.dumps` with options makes an encoder for every value.
-_write_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
+_write_json = make_encoder(is_compact=False)
 
 
 def _from_json(text: object) -> Any:  # noqa: ANN401 - whatever JSON can hold

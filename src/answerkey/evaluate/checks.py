@@ -24,6 +24,7 @@ from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, DataError, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
+from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
 from answerkey.reader.explain import shorten
 from answerkey.scorers import (
@@ -174,9 +175,10 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
 def check_whole(problems: RowProblems, prepared: Prepared) -> None:
     """Add what is wrong with the task as a whole: what the model must know, and templates of completions."""
     if prepared.model is not None:
-        samples = prepared.dataset.rows.slice(0, SHARD_ROWS).load(prepared.columns)
         try:
-            require_known(prepared.model, samples, prepared.task.sample_facts(samples))
+            if sees_samples(prepared.model):
+                samples = prepared.dataset.rows.slice(0, SHARD_ROWS).load(prepared.columns)
+                require_known(prepared.model, samples, prepared.task.sample_facts(samples))
             if (connection := getattr(prepared.model, "connection", None)) is not None:
                 connection.require_images(problems.images)
         except SpecError as error:

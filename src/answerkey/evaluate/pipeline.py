@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import dropwhile
 from typing import Any
 
 import polars as pl
@@ -36,8 +37,10 @@ from answerkey.metrics import (
     merge_counts,
     name_values,
 )
+from answerkey.models.config import sees_samples
 from answerkey.runs import TaskWriter
 from answerkey.scorers import apply_actions, count_readings, find_audited_rows, join_scores, score_rows
+from answerkey.solvers import SingleTurnSolver
 from answerkey.spec import Task
 from answerkey.types import (
     NOT_ASKED,
@@ -137,11 +140,13 @@ def check_task(
 ) -> RowProblems:
     """Read and check every row of a task, and do no more: before a model is called, or instead of a run.
 
+    Rows of which the model was asked already need no check.
+
     What is wrong with rows does not depend on the model: rows that were checked for another one (`opened`)
     are not read again.
     """
     known: dict[object, RowProblems] = opened.share(dict) if opened and prepared.recorded is None else {}
-    if (key := (id(prepared.dataset), prepared.task.fingerprint)) not in known:
+    if (key := (id(prepared.dataset), prepared.task.fingerprint, prepared.num_asked)) not in known:
         known[key], _ = _run_shards(prepared.only_checked(), None, engine, progress)
     problems = RowProblems(len(prepared.dataset))
     problems.merge(known[key], 0)
@@ -162,7 +167,11 @@ def _run_shards(
     rows, done = len(prepared.dataset), 0
     problems, measured = RowProblems(rows), list[Measured]()
     work = partial(run_shard, prepared.without_rows(), writer)
-    for shards in prepared.stages(first):
+    stages = prepared.stages(first)
+    if writer is None:
+        left = list(dropwhile(lambda one: one.offset + len(one.samples) <= prepared.num_asked, next(stages)))
+        stages, done = iter([left]), left[0].offset if left else rows
+    for shards in stages:
         is_over = is_stopped or any(one.totals and find_same_failure(one.totals) for one in measured[:1])
         worked = (one.leave_out(STOPPED_EARLY) for one in shards) if is_over else shards
         for one in engine.map(work, worked, spread=prepared.spread):
@@ -197,8 +206,9 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
         if writer is None or problems.fatal:
             return Measured(len(asked), problems=problems)
     try:
+        written = None if shard.skipped else _find_written(prepared, shard, asked, writer)
         if not shard.skipped:
-            completions = _complete(prepared, shard, asked, writer)
+            completions = _complete(prepared, shard, asked) if written is None else written
             scores = _judge(task, asked, completions, shard.failed)
         else:
             left, parts = shard.left, []
@@ -213,7 +223,7 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
             completions = said.spread(left, asked.ids, size).number(prepared.trials)
         samples, main = asked.repeat(size), task.main_step
         if writer is not None and not shard.is_trial:
-            if prepared.keep_completions:
+            if prepared.keep_completions and written is None:
                 writer.write_part("completions", shard.index, completions.frame)
             writer.write_part("scores", shard.index, join_scores(completions, scores))
         measured = measure_scores(task, scores, samples)
@@ -229,9 +239,21 @@ def run_shard(prepared: Prepared, writer: TaskWriter | None, shard: Shard) -> Me
     return Measured(len(asked), measured, totals, encoded, errors, problems)
 
 
-def _complete(
-    prepared: Prepared, shard: Shard, samples: Samples, writer: TaskWriter | None = None
-) -> Completions:
+def _find_written(
+    prepared: Prepared, shard: Shard, samples: Samples, writer: TaskWriter | None
+) -> Completions | None:
+    """Return the completions of a shard that the run had written before it stopped."""
+    if writer is None or shard.recorded is not None:
+        return None
+    written = writer.read_completions(shard.index, samples.repeat(prepared.task.num_trials).ids)
+    if written is not None and (watch := getattr(prepared.model, "watch", None)) is not None:
+        from answerkey.models.calls import Reused
+
+        watch(Reused(len(written)))
+    return None if written is None else written.number(prepared.trials)
+
+
+def _complete(prepared: Prepared, shard: Shard, samples: Samples) -> Completions:
     """Return a shard's completions, one per sample and trial: those there are, or what the solver gets.
 
     Of an old run, rows that were wrong then and are in order now have an error.
@@ -251,16 +273,10 @@ def _complete(
         return recorded.number(trials)
     if solver is None:
         raise InternalError("E901", f"task `{prepared.task.key}` has neither completions nor a solver")
-    written = None if writer is None else writer.read_completions(shard.index, samples.repeat(size).ids)
-    if written is not None:
-        if (watch := getattr(prepared.model, "watch", None)) is not None:
-            from answerkey.models.calls import Reused
-
-            watch(Reused(len(written)))
-        return written.number(trials)
     positions = sorted(set(range(len(samples))).difference(shard.failed)) if shard.failed else None
     asked = samples if positions is None else samples.take(positions)
-    known, examples = prepared.task.sample_facts(asked), prepared.examples
+    is_told = not isinstance(solver, SingleTurnSolver) or sees_samples(prepared.model)
+    known, examples = prepared.task.sample_facts(asked) if is_told else None, prepared.examples
     answers = solver.solve(asked, model=prepared.model, known=known, examples=examples, trials=trials)
     return (answers if positions is None else answers.spread(positions, samples.ids, size)).number(trials)
 

@@ -242,7 +242,7 @@ class Prepared:
     When rows are checked before they are scored (`is_checked`), `failed` holds, in order, the positions of
     those that the dataset got wrong: not sent to a model, FAILED for every scorer. Each repetition of a task
     has trials of its own. Only `columns` are read (None: all). The rows at `audited` are read by other
-    extraction rules as well.
+    extraction rules as well. When the run stopped, the model had been asked of the first `num_asked` rows.
     """
 
     specification: Specification
@@ -262,6 +262,7 @@ class Prepared:
     spread: Spread = "alone"
     shard_rows: int = SHARD_ROWS
     audited: Sequence[int] = ()
+    num_asked: int = 0
 
     @property
     def key(self) -> str:
@@ -326,8 +327,8 @@ class Prepared:
         spread: Spread = "threads"
         if not all(type(one).__module__.startswith("answerkey.") for one in parts):
             spread = "apart"
-        elif len(self.dataset) >= WORKER_ROWS:  # prompts are rendered, though no model is called
-            is_slow = solver is not None and solver.needs_model
+        elif len(self.dataset) - self.num_asked >= WORKER_ROWS:
+            is_slow = solver is not None and solver.needs_model  # prompts are rendered
             first = self.dataset.rows.slice(0, FIRST_ROWS)
             spread = "processes" if is_slow or _needs_python(self.task, first.load(self.columns)) else spread
         return replace(bare, spread=spread, shard_rows=choose_shard_rows(bare, spread))

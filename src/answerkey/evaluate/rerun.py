@@ -549,7 +549,13 @@ def reopen_stopped(
         held |= {"stop_on_nonsense": False} if ended >= LIMITS else {}
         chosen = read_options("resume", {**held, **given})
         engine = open_engine(chosen.engine, chosen.ray_address)
-        tasks, _ = check_beforehand(_prepare_again(writer, chosen, opened), chosen, engine, progress, opened)
+        tasks: Sequence[Prepared] = [
+            replace(one, num_asked=writer.count_asked(one.key) // one.task.num_trials)
+            if one.recorded is None
+            else one
+            for one in _prepare_again(writer, chosen, opened)
+        ]
+        tasks, _ = check_beforehand(tasks, chosen, engine, progress, opened)
         writer.restart(describe_system())
         for one in tasks:
             for number in range(one.specification.num_runs):

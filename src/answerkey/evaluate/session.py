@@ -8,7 +8,6 @@ from __future__ import annotations
 import _thread
 import threading
 import time
-from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -30,8 +29,11 @@ from answerkey.models.calls import (
     BatchLeft,
     BatchSeen,
     Budget,
+    Call,
     Event,
     Finished,
+    FinishedCalls,
+    Remembered,
     Retried,
     Reused,
     charge,
@@ -98,7 +100,6 @@ def count_calls(
     `retried` has the reasons for asking again of this process; the count of retries is that of the whole run.
     """
     counts: dict[str, Counter[str]] = {}
-    latencies: dict[str, array[float]] = {}
     errors, batches = Reasons(), Counter[tuple[str, str]]()
     journal, key = ledger.journal, ledger.specification
     for usage in journal.sum_usage(key):
@@ -109,15 +110,12 @@ def count_calls(
         own.update(usage.tokens, asked=usage.calls, retries=usage.retries)
         if usage.source == BATCH_SOURCE:  # which costs half
             batches.update({(usage.purpose, name): count for name, count in usage.tokens.items()})
-    for purpose, sample_id, status, seconds, why in journal.list_calls(key):
-        if status == CompletionStatus.ERROR.value:
-            errors.add(purpose, why or "", sample_id)
-        if seconds is not None:
-            latencies.setdefault(purpose, array("d")).append(seconds)
+    for purpose, sample_id, why in journal.list_failed(key):
+        errors.add(purpose, why, sample_id)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
         # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
-        price, spans = prices.get(purpose), sorted(latencies.get(purpose, ()))
+        price, spans = prices.get(purpose), journal.list_seconds(key, purpose)
         cuts = quantiles(spans if spans[1:] else 2 * spans, n=20, method="inclusive") if spans else []
         cost = None
         if price is not None:
@@ -158,8 +156,8 @@ class Judged:
 class CallProgress:
     """How far the asking is. `known` calls were answered from the cache or the journal, and are done, too.
 
-    `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is in calls
-    per second, `seconds_left` None when it cannot be told yet. `correct` and `invalid` are out of `scored`.
+    `retried` counts attempts that will be made again. Tokens and `judged` are those of calls made now. `pace`
+    is in calls per second, `seconds_left` None when it cannot be told yet.
     `batches` are those that are waited for. `problem` is why the last attempt is made again, as long as
     nothing was answered since.
     """
@@ -266,7 +264,9 @@ class Observer:
     def hear(self, event: Event) -> None:
         """Take an event in; raises SolverError E305 when the asking should stop."""
         if isinstance(event, Finished):
-            self._note_finished(event)
+            self._note_finished(event.call, event.completion)
+        elif isinstance(event, Remembered):
+            self._note_remembered(event.calls)
         elif isinstance(event, Retried):
             with self._lock:
                 self._count(event.call.purpose)["retried"] += 1
@@ -284,16 +284,13 @@ class Observer:
             hint = "`answerkey resume` collects it; nothing is handed in twice"
             self._warn(Notice(f"{what} goes on at the endpoint, and is paid for", hint=hint))
 
-    def _note_finished(self, event: Finished) -> None:
-        call, completion, first = event.call, event.completion, None
+    def _note_finished(self, call: Call, completion: Completion) -> None:
         with self._lock:
             counts = self._count(call.purpose)
+            self._problem = None
             counts["done"] += 1
-            counts["known"] += event.is_known
-            if not event.is_known:
-                self._problem = None
-                counts["prompt_tokens"] += completion.prompt_tokens or 0
-                counts["completion_tokens"] += completion.completion_tokens or 0
+            counts["prompt_tokens"] += completion.prompt_tokens or 0
+            counts["completion_tokens"] += completion.completion_tokens or 0
             if completion.status is CompletionStatus.ERROR:
                 counts["failed"] += 1
                 return
@@ -302,13 +299,30 @@ class Observer:
             if self._shows_accuracy:
                 self._waiting.append((call.sample_id, completion))
             is_full = len(self._waiting) >= WAITING
-            if self._first is not None:
-                self._first.append((call.sample_id, completion))
-                if len(self._first) == FIRST:
-                    first, self._first = self._first, None
         if is_full:
             self._judge_waiting()
-        if first is not None and (found := judge_first([one for _, one in first], self._judge(first))):
+        self._look_at_first([(call, completion)])
+
+    def _note_remembered(self, calls: FinishedCalls) -> None:
+        """Count calls that are not made; their completions are not judged but for the first of all."""
+        said = [pair for pair in calls if pair[1].status is not CompletionStatus.ERROR]
+        with self._lock:
+            counts = self._count(calls[0][0].purpose)
+            counts.update(done=len(calls), known=len(calls), failed=len(calls) - len(said))
+        if calls[0][0].purpose == SOLVE:
+            self._look_at_first(said)
+
+    def _look_at_first(self, said: FinishedCalls) -> None:
+        """Say what the first completions of all have in common, once there are enough of them."""
+        with self._lock:
+            if self._first is None:
+                return
+            first = self._first
+            first += [(call.sample_id, one) for call, one in said[: FIRST - len(first)]]
+            if len(first) < FIRST:
+                return
+            self._first = None
+        if found := judge_first([one for _, one in first], self._judge(first)):
             notice, is_useless, is_unread = found
             if (self._stops and is_useless) or (self._is_guarded and is_unread):
                 hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")

@@ -27,7 +27,6 @@ from typing import Any, BinaryIO, ClassVar, Protocol, Self, TextIO
 
 import polars as pl
 
-from answerkey.datasets.blocks import BLOCK_BYTES
 from answerkey.datasets.content import Content, RowErrors, ZstdFrames, open_blocks
 from answerkey.datasets.formats import JsonWindow
 from answerkey.datasets.questions import Question, write_cell
@@ -459,8 +458,8 @@ def _expand_member(packed: BinaryIO, member: Member) -> Iterator[bytes]:
 
 # ── the files of a log ──────────────────────────────────────────────────────────────────────────────────────
 
-#: The longest line, in bytes.
-MOST_BYTES = 256 * 2**20
+#: The longest line, in bytes, and how many bytes of lines are read at once.
+MOST_BYTES, BLOCK_BYTES = 256 * 2**20, 8 * 2**20
 #: How much of a log is looked at to tell its kind, and how many of its files.
 _HEAD_BYTES = 2**18
 _LISTED = 5_000

@@ -57,11 +57,10 @@ from answerkey.importers.tables import (
     PlainReader,
 )
 from answerkey.models.cache import default_cache_file
-from answerkey.models.calls import make_encoder
 from answerkey.models.responses import mend_text
 from answerkey.runs import Run, is_run, load_run
 from answerkey.spec.schema import write_schema
-from answerkey.types import CompletionStatus, Notice, Registry
+from answerkey.types import CompletionStatus, Notice, Registry, make_encoder
 
 AUTO = "auto"
 #: In the order in which they are asked whether they recognise a log; the last takes any table.

@@ -545,7 +545,7 @@ class ActorRound(Round):
             else:
                 for call, completion in finished:
                     self._answered[call.key] = completion
-                    self._tell(Finished(call, completion, is_known=False))
+                    self._tell(Finished(call, completion))
                 return
         self._unkept += finished
 

@@ -703,7 +703,7 @@ class BatchRound(Round):
             cost = charge_completion(self._settings.price, completion)
             self._settings.budget.settle(self._reserved.pop(call.key, 0.0), cost)
         for call, completion in finished:
-            self._tell(Finished(call, completion, is_known=False))
+            self._tell(Finished(call, completion))
 
     def _tell(self, event: Event) -> None:
         if self._settings.watch is not None:

@@ -27,9 +27,8 @@ from pathlib import Path
 from typing import get_args
 
 from answerkey.errors import RunError, SpecError, listing, suggest
-from answerkey.models.calls import make_encoder
 from answerkey.models.config import CachePolicy
-from answerkey.types import Completion, CompletionStatus, Notice, read_limit
+from answerkey.types import Completion, CompletionStatus, Notice, make_encoder, read_limit
 
 #: Seconds to wait for another process that is writing.
 PATIENCE = 30.0

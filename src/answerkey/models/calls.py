@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from json import encoder
 from pathlib import Path
 from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
-from answerkey.types import CACHE_NAMES, Completion, CompletionStatus, Question
+from answerkey.types import CACHE_NAMES, Completion, CompletionStatus, Question, make_encoder
 
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
@@ -26,26 +24,6 @@ BATCH_SOURCE, BATCH_SHARE = "batch", 0.5
 #: Tokens that have a price; those of thoughts are among the completion's.
 PRICED_NAMES = ("prompt_tokens", "completion_tokens", *CACHE_NAMES)
 RESUME_HINT = "what was answered is kept; `answerkey resume` goes on without this limit, or with a new one"
-
-
-def make_encoder(
-    default: Callable[[object], object] = str, *, sort_keys: bool = False, is_compact: bool = True
-) -> Callable[[object], str]:
-    """Return what makes compact JSON in ASCII, or that of `json.dumps(value, ensure_ascii=False)`.
-
-    `default` makes something of what JSON does not know. The same text comes from `json.JSONEncoder.encode`,
-    which puts its machine together anew for each.
-    """
-    make = getattr(encoder, "c_make_encoder", None)
-    marks = (",", ":") if is_compact else (", ", ": ")
-    if make is None:
-        return json.JSONEncoder(
-            separators=marks, default=default, sort_keys=sort_keys, ensure_ascii=is_compact
-        ).encode
-    skips_keys, takes_nan = False, True
-    quote = encoder.encode_basestring_ascii if is_compact else encoder.encode_basestring
-    machine = make(None, default, quote, None, marks[1], marks[0], sort_keys, skips_keys, takes_nan)
-    return lambda value: "".join(machine(value, 0))
 
 
 #: One order and no spaces, so that equal questions have equal texts.
@@ -262,11 +240,17 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A call has its completion, and the ledger has it; `is_known` ones were not asked for."""
+    """A call was made and has its completion, and the ledger has it."""
 
     call: Call
     completion: Completion
-    is_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Calls of one purpose, at least one, that are not made: the ledger has their completions."""
+
+    calls: FinishedCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +289,7 @@ class Reused:
     calls: int
 
 
-Event = Finished | Retried | BatchSeen | BatchLeft | Reused
+Event = Finished | Remembered | Retried | BatchSeen | BatchLeft | Reused
 
 #: Hears every event, one at a time and in a hurry: the client waits for it. An AnswerkeyError that it raises
 #: stops the calls; those under way are finished and kept.
@@ -352,13 +336,14 @@ def complete_calls(
 
     `send` tells `watch` of the calls that it makes; the others are told of here.
     """
-    first = {call.key: call for call in reversed(calls)}
-    for call in calls:
-        if watch is not None and call.key in known:
-            watch(Finished(call, known[call.key], is_known=True))
-    missing = [call for call in calls if call.key not in known and first[call.key] is call]
-    answered = send(missing) if missing else {}
-    for call in calls:
-        if watch is not None and call.key in answered and first[call.key] is not call:
-            watch(Finished(call, answered[call.key], is_known=True))
+    found = [(call, known[call.key]) for call in calls if call.key in known]
+    if watch is not None and found:
+        watch(Remembered(found))
+    if len(found) == len(calls):
+        return [completion for _, completion in found]
+    missing = {call.key: call for call in reversed(calls) if call.key not in known}
+    answered = send([call for call in calls if missing.get(call.key) is call])
+    again = [call for call in calls if call.key in answered and missing[call.key] is not call]
+    if watch is not None and again:
+        watch(Remembered([(call, answered[call.key]) for call in again]))
     return [known.get(call.key) or answered[call.key] for call in calls]

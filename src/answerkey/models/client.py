@@ -32,11 +32,10 @@ from answerkey.models.calls import (
     charge,
     charge_completion,
     complete_calls,
-    make_encoder,
 )
 from answerkey.models.providers import Connection
 from answerkey.models.retry import EndpointState, Request, Retry, Verdict
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import Completion, CompletionStatus, make_encoder
 
 if TYPE_CHECKING:
     from answerkey.models.http import HttpClient
@@ -317,7 +316,7 @@ class Round:
     def _note_kept(self, kept: FinishedCalls) -> None:
         for call, completion in kept:
             self._answered[call.key] = completion
-            self._tell(Finished(call, completion, is_known=False))
+            self._tell(Finished(call, completion))
         self._endpoint.semaphore.finish(len(kept))
 
     def _note_end(self, task: asyncio.Task[None]) -> None:

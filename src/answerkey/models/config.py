@@ -577,6 +577,14 @@ def missing_parts(model: Model, known: Known | None) -> frozenset[str]:
     return frozenset() if known is not None else needs - {"options"}
 
 
+def sees_samples(model: Model | None) -> bool:
+    """Return whether a model may be told of samples beside what it is asked; one behind an endpoint is not.
+
+    Unless its replies are constrained to the choices.
+    """
+    return getattr(model, "connection", None) is None or bool(getattr(model, "needs", ()))
+
+
 def is_live(name: str) -> bool:
     """Return whether a name is that of a provider's model, or the URL of an endpoint."""
     return is_url(name) or ("/" in name and name.partition("/")[0] in PROVIDERS)

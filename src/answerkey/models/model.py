@@ -320,7 +320,7 @@ class CodeModel(CallSettings, ABC):
             for call, completion in finished:
                 answered[call.key] = completion
                 if self.watch is not None:
-                    self.watch(Finished(call, completion, is_known=False))
+                    self.watch(Finished(call, completion))
             if stop is not None:
                 raise stop
             has_failed = all(one.status is CompletionStatus.ERROR for one in answered.values())

@@ -19,9 +19,11 @@ import sqlite3
 import tempfile
 import threading
 import time
+from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import cast
 from zlib import crc32
@@ -87,9 +89,13 @@ SELECT specification, purpose, source, COUNT(*), SUM(status = 'ERROR'),
     {", ".join(f"COALESCE(SUM(json_extract(completion, '$.{name}')), 0)" for name in USAGE_NAMES)}
 FROM calls WHERE specification = COALESCE(?, specification) GROUP BY 1, 2, 3 ORDER BY MIN(place)
 """  # noqa: S608 - constants
-_LIST = """
-SELECT purpose, sample_id, status, json_extract(completion, '$.latency'), json_extract(completion, '$.error')
-FROM calls WHERE specification = ? AND source <> 'cache'
+_LIST_FAILED = """
+SELECT purpose, sample_id, COALESCE(json_extract(completion, '$.error'), '') FROM calls
+WHERE specification = ? AND status = 'ERROR' AND source <> 'cache'
+"""
+_LIST_SECONDS = """
+SELECT json_extract(completion, '$.latency') AS seconds FROM calls
+WHERE specification = ? AND purpose = ? AND source <> 'cache' AND seconds IS NOT NULL
 """
 #: SQLite keeps the last place that was ever used: how many calls were finished.
 _COUNT_MISSING = """
@@ -257,10 +263,16 @@ class Journal:
         tokens = [dict(zip(USAGE_NAMES, row[6:], strict=True)) for row in rows]
         return [Usage(*row[:6], one) for row, one in zip(rows, tokens, strict=True)]  # type: ignore[call-arg]  # six columns
 
-    def list_calls(self, specification: str) -> Iterator[tuple[str, str, str, float | None, str | None]]:
-        """Yield purpose, sample id, status, seconds and error of a task's calls, but those of the cache."""
+    def list_failed(self, specification: str) -> list[tuple[str, str, str]]:
+        """Return purpose, sample id and error of a task's calls that failed, but those of the cache."""
+        with self._lock, self._translated():
+            return self._connection.execute(_LIST_FAILED, (specification,)).fetchall()
+
+    def list_seconds(self, specification: str, purpose: str) -> list[float]:
+        """Return how long each call of a task and a purpose took, in order, but those of the cache."""
         with self._lock, self._translated(), closing(self._connection.cursor()) as cursor:
-            yield from cursor.execute(_LIST, (specification,))
+            rows = cursor.execute(_LIST_SECONDS, (specification, purpose))
+            return sorted(array("d", chain.from_iterable(rows)))
 
     def list_batches(self, identity: str) -> list[Submitted]:
         """Return the batches of a connection that are not collected yet, the oldest first."""

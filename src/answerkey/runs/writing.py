@@ -198,13 +198,22 @@ class RunWriter:
 
     def restart(self, changes: Mapping[str, Any]) -> None:
         """Say in `run.json` that the run goes on, with these changes; not if its journal cannot be read."""
-        if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
-            self.journal()
+        self._reopen_journal()
         self.is_resumed = True
         self.manifest |= {**changes, "status": "running"}
         for name in ("ended_at", "stopped", "gates", "files"):
             self.manifest.pop(name, None)
         self.write_manifest()
+
+    def count_asked(self, key: str) -> int:
+        """Return of how many rows of a task's completions, from the first on, the model was asked before."""
+        if isinstance(self.store, FolderStore):  # elsewhere no part is kept
+            self._reopen_journal()
+        return self.task(key).count_asked()
+
+    def _reopen_journal(self) -> None:
+        if self.store.home is not None and (self.store.home / JOURNAL_NAME).is_file():
+            self.journal()
 
     def journal(self, cache: CallCache | None = None) -> Journal:
         """Return the journal of the run, opened the first time it is asked for; the cache lies behind it."""
@@ -383,16 +392,30 @@ class TaskWriter:
         numbers = {"metrics": [asdict(one) for one in metrics], "tally": totals}
         self.store.write_json(f"{self.base}/metrics.json", numbers)
 
+    def _list_kept(self) -> list[RunFile]:
+        """Return the parts of the completions that are as the journal says."""
+        kept = {} if self.journal is None else self.journal.list_parts()
+        parts = Table(self.store, f"{self.base}/completions").parts
+        return [one for one in parts if one.name in kept and self.store.digest(one) == kept[one.name]]
+
+    def count_asked(self) -> int:
+        """Return of how many rows of the completions, from the first on, the model was asked."""
+        asked = 0
+        for index, part in enumerate(self._list_kept()):
+            frame = self.store.read_rows(part, range(self.store.count_rows(part)), ["source"])
+            if part != self._find_completions(index) or (frame["source"] == NOT_ASKED).any():
+                break
+            asked += frame.height
+        return asked
+
     def clear(self) -> None:
         """Remove the parts of the tables, but completions that are as the journal says.
 
         The others are written anew, perhaps with other rows in each.
         """
-        kept = {} if self.journal is None else self.journal.list_parts()
-        tables = [Table(self.store, f"{self.base}/{table}") for table in TABLES]
-        parts = [part for table in tables for part in table.parts]
-        stale = [one for one in parts if one.name not in kept or self.store.digest(one) != kept[one.name]]
-        self.store.remove([one.name for one in stale])
+        kept = {one.name for one in self._list_kept()}
+        parts = [part for table in TABLES for part in Table(self.store, f"{self.base}/{table}").parts]
+        self.store.remove([one.name for one in parts if one.name not in kept])
 
     def repetition(self, number: int) -> TaskWriter:
         """Return the writer of a repetition; the first one is the task itself, number 0."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from answerkey.errors import DataError, SpecError, distinct, listing, raise_all, suggest
-from answerkey.models.config import OPTIONS_HINT, Model, missing_parts
+from answerkey.models.config import OPTIONS_HINT, Model, missing_parts, sees_samples
 from answerkey.models.images import write_content
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
@@ -157,6 +157,21 @@ def call_model(
     Options and truth are for the built-in models, choices for those whose replies are constrained, too.
     """
     require_known(model, samples, known)
+    if sees_samples(model):
+        asked = _tell_all(samples, prompts, known, trials)
+    else:
+        pairs = zip(samples.ids.to_list(), prompts, strict=True)
+        asked = [Question(sample_id, prompt, trial=trial) for sample_id, prompt in pairs for trial in trials]
+    answers = zip(model.answer(asked), asked, strict=True)
+    said = [one if one.prompt is q.messages else one.with_fields(prompt=q.messages) for one, q in answers]
+    source = "builtin" if model.name.startswith("builtin/") else "live"
+    return Completions.build(samples.repeat(len(trials)).ids, said, source=source)
+
+
+def _tell_all(
+    samples: Samples, prompts: Sequence[Prompt], known: Known | None, trials: range
+) -> list[Question]:
+    """Return what is asked for each prompt and trial, with all that is known of the sample."""
     nothing = [None] * len(samples)
     choices, truths = (known.choices, known.truths) if known else (nothing, nothing)
     options = read_options(samples, known)
@@ -168,10 +183,7 @@ def call_model(
             text = write_content(last) or str(last)  # noqa: PLW2901
         question = Question(sample_id, prompt, choices[row], options[row], truths[row], text)
         asked += [question if not trial else replace(question, trial=trial) for trial in trials]
-    answers = zip(model.answer(asked), asked, strict=True)
-    said = [one if one.prompt is q.messages else one.with_fields(prompt=q.messages) for one, q in answers]
-    source = "builtin" if model.name.startswith("builtin/") else "live"
-    return Completions.build(samples.repeat(len(trials)).ids, said, source=source)
+    return asked
 
 
 def require_known(model: Model, samples: Samples, known: Known | None) -> None:

@@ -21,6 +21,7 @@ import polars as pl
 import pytest
 
 import answerkey as ak
+from answerkey.evaluate import pipeline
 from answerkey.models.config import Secret
 from answerkey.runs.journal import Journal
 
@@ -267,6 +268,30 @@ def test_a_resumed_run_reads_finished_shards_from_its_tables(tmp_path: Path, loo
         assert found.equals(wanted)
     assert run.metrics == whole.metrics
     assert [read_calls(run)[name] for name in ("calls", "asked", "failed")] == [80, 80, 0]
+
+
+@pytest.mark.parametrize("wrong", [None, 7], ids=["sound", "wrong"])
+def test_rows_of_finished_shards_are_not_checked_again(
+    wrong: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless a row of them was wrong, and so not asked; which rows are FAILED stays the same."""
+    rows = [{**row, "answer": "?"} if at == wrong else row for at, row in enumerate(make_rows(80))]
+    with pytest.raises(ak.SolverError, match="stopped at the limit of 60 calls"):
+        ak.run(TASK, dataset=rows, model=Asked().say, out=tmp_path / "run", max_calls=60, allow_failed=1)
+    monkeypatch.setattr("answerkey.evaluate.prepare.SHARD_ROWS", 10)
+    monkeypatch.setattr("answerkey.evaluate.prepare.choose_shard_rows", lambda *_: 10)
+    seen, check = list[int](), pipeline.check_samples
+
+    def look(*arguments: Any) -> Any:  # noqa: ANN401 - as `check_samples`
+        seen.append(arguments[1].offset)
+        return check(*arguments)
+
+    monkeypatch.setattr(pipeline, "check_samples", look)
+    run = ak.resume(tmp_path / "run", model=Asked().say)
+    assert sorted(seen) == list(range(50 if wrong is None else 0, 80, 10))
+    assert run.tasks["quiz"].scores["string_equals_mcqa"].struct["status"].to_list().count("FAILED") == (
+        wrong is not None
+    )
 
 
 def spoil_part(place: Path) -> None:

@@ -18,7 +18,7 @@ from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate.prepare import Prepared
 from answerkey.evaluate.session import CallProgress, Observer, Reasons, count_calls
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Retried
+from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried
 from answerkey.models.config import Price
 from answerkey.runs.journal import Journal
 from answerkey.spec import DatasetSpec, Specification
@@ -49,18 +49,24 @@ def observe(truth: str = "A", **options: Any) -> tuple[Observer, Clock, list[Not
     return Observer(prepared, total=200, warn=heard.append, clock=clock, **options), clock, heard
 
 
-def finish(number: int, completion: Completion | str, purpose: str = "solve", **more: bool) -> Finished:
+def finish(number: int, completion: Completion | str, purpose: str = "solve") -> Finished:
     """Return the event of a call that has its completion."""
     if isinstance(completion, str):
         completion = Completion(completion, prompt_tokens=10, completion_tokens=2)
     call = Call(f"key{number}", f"{number + 1:06d}", 0, [], purpose)
-    return Finished(call, completion, more.get("is_known", False))
+    return Finished(call, completion)
+
+
+def remember(*texts: Completion | str) -> Remembered:
+    """Return the event of calls that are not made: what was said to them is known."""
+    events = [finish(number, one) for number, one in enumerate(texts)]
+    return Remembered([(one.call, one.completion) for one in events])
 
 
 def test_it_counts_what_is_done_known_failed_and_retried() -> None:
     """Known calls are done, but cost no tokens; a failed one is done as well."""
     observer, _, _ = observe()
-    observer.hear(finish(0, "A", is_known=True))
+    observer.hear(remember("A"))
     observer.hear(finish(1, "A"))
     observer.hear(Retried(finish(2, "A").call, "HTTP 429: slow down", 1.0, 1))
     observer.hear(finish(2, ERROR))
@@ -69,11 +75,20 @@ def test_it_counts_what_is_done_known_failed_and_retried() -> None:
     assert (seen.prompt_tokens, seen.completion_tokens) == (10, 2)
 
 
+def test_what_is_remembered_is_looked_at_first_but_not_judged() -> None:
+    """Of calls that are not made, only the first twenty are looked at; one that failed is no completion."""
+    observer, _, heard = observe("B")
+    observer.hear(remember(ERROR, *["A"] * 25))
+    seen = observer.look()
+    assert (seen.done, seen.known, seen.failed, seen.accuracy) == (26, 26, 1, None)
+    assert [one.message for one in heard] == ["the first 20 completions are all the same; for example 'A'"]
+
+
 def test_the_last_trouble_is_known_until_something_is_answered() -> None:
     """What the cache answers says nothing about the endpoint."""
     observer, _, _ = observe()
     observer.hear(Retried(finish(0, "A").call, "cannot connect to `h`", 1.0, 1))
-    observer.hear(finish(1, "A", is_known=True))
+    observer.hear(remember("A"))
     assert observer.look().problem == "cannot connect to `h`"
     observer.hear(finish(2, "A"))
     assert observer.look().problem is None
@@ -132,8 +147,7 @@ def test_an_interrupt_in_a_thread_reaches_the_main_one(
 def test_the_pace_is_that_of_calls_made_now() -> None:
     """Calls per second over the last fifteen seconds, and the time that the rest will take."""
     observer, clock, _ = observe()
-    for number in range(50):
-        observer.hear(finish(number, "A", is_known=True))
+    observer.hear(remember(*["A"] * 50))
     assert observer.look().pace is None
     clock.now += 10
     for number in range(50, 100):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import polars as pl
 import pytest
 
 import answerkey as ak
+from answerkey.datasets.questions import find_lettered
+from answerkey.importers import harnesses
 
 if TYPE_CHECKING:
     from tests.unit.importers.conftest import Desk
@@ -328,3 +331,44 @@ def test_continuations_that_are_letters_leave_the_options_to_the_prompt(desk: De
     assert desk.asked("question", "passage", "options", "choices") == [
         ("Which?", "They met.", ["Lyon", "Paris"], ["A", "B"])
     ]
+
+
+ODD_OPTIONS = (
+    "one",
+    "two",
+    "A) three",
+    "B. four",
+    "\u00a0five",
+    " six",
+    "seven\nB) eight",
+    "",
+    "A",
+    "\x1cnine",
+)
+
+
+def test_prompts_that_end_alike_show_their_options_in_the_order_of_the_row() -> None:
+    """Of prompts that are taken for alike, none shows the same options in another order."""
+    choice, alike = random.Random(5), 0
+    for _ in range(400):
+        letters = choice.choice(("{}) ", "({}) ", "{}.", ""))
+        end = choice.choice(("\nAnswer:", "", "\nA) more\nB) of it", "\nA. Why?"))
+        own, prompts = list[list[str]](), list[str]()
+        for number in range(choice.randint(0, 6)):
+            texts = [f"{one} {number}" for one in "abc"] if choice.random() < 0.7 else list(ODD_OPTIONS)
+            own.append(choice.sample(texts, choice.choice((1, 2, 3, 3, 3))))
+            shown = choice.choice((own[-1], own[-1], own[-1][::-1]))
+            if not letters:
+                own[-1] = shown = [f"{one}) {text}" for one, text in zip("ABC", shown, strict=False)]
+            lines = [letters.format(one) + text for one, text in zip("ABC", shown, strict=False)]
+            before = choice.choice(("What?\nA) x\nB) y\n\nWhat?\n", "\n", ""))
+            prompts.append(f"{before}{chr(10).join(lines)}{end}")
+        rows = pl.Series(own, dtype=pl.List(pl.String))
+        found = harnesses._find_shown_alike(pl.Series(prompts, dtype=pl.String), rows)
+        assert len(found) == len(own)
+        for texts, prompt, is_alike in zip(own, prompts, found, strict=True):
+            shown_there = find_lettered(prompt)[1] or ()
+            is_moved = list(shown_there) != texts and sorted(shown_there) == sorted(texts)
+            assert not (is_alike and is_moved), prompt
+            alike += is_alike
+    assert alike > 50

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from answerkey.errors import SolverError
 from answerkey.models.cache import decode_completion, encode_completion
-from answerkey.models.calls import Budget, charge, make_encoder
+from answerkey.models.calls import Budget, charge
 from answerkey.models.config import Price
-from answerkey.types import Completion, CompletionStatus
+from answerkey.types import Completion, CompletionStatus, make_encoder
 
 
 def test_the_number_of_calls_is_never_passed() -> None:

@@ -15,7 +15,7 @@ import pytest
 from answerkey.errors import SolverError, SpecError, listing
 from answerkey.models import model
 from answerkey.models.builtin import BUILTIN_MODELS, MIXED_SHARES, STYLE_NAMES, STYLES, remove_options
-from answerkey.models.calls import Budget, Event, Finished, MemoryLedger
+from answerkey.models.calls import Budget, Event, Finished, MemoryLedger, Remembered
 from answerkey.models.config import (
     Caller,
     InferenceConfig,
@@ -446,7 +446,7 @@ def test_what_is_known_is_not_asked() -> None:
             model.answer([question, replace(question, trial=1), replace(question, trial=1)])
             model.answer([question], trial=1)
         assert server.asked.total == 2
-    assert [event.is_known for event in events if isinstance(event, Finished)] == [False, True]
+    assert list(map(type, events)) == [Finished, Remembered]
 
 
 def test_a_missing_key_stops_before_anything_is_asked() -> None:
@@ -551,7 +551,7 @@ def test_answers_of_a_snippet_are_kept() -> None:
     model.close()
     assert caught.value.code == "E305"
     assert len(ledger.kept) == 2
-    assert [event.is_known for event in events if isinstance(event, Finished)] == [False, False, True, True]
+    assert list(map(type, events)) == [Finished, Finished, Remembered, Remembered]
 
 
 def test_another_snippet_is_another_model() -> None:

@@ -116,6 +116,17 @@ def test_usage_is_summed_by_task_purpose_and_source() -> None:
     assert journal.sum_usage("other") == journal.sum_usage()[3:]
 
 
+def test_seconds_are_those_of_calls_that_were_made() -> None:
+    """In order, of one task and purpose; what came from the cache, or has none, is left out."""
+    journal = Journal(None)
+    spans = [(3.0, "live"), (1.5, "batch"), (9.0, "cache"), (None, "live")]
+    said = [replace(SAID, latency=seconds, source=source) for seconds, source in spans]
+    journal.task("mcqa").add([(make_call(f"k{n}"), one) for n, one in enumerate(said)])
+    journal.task("other").add([(make_call("x"), replace(SAID, latency=7.0))])
+    assert journal.list_seconds("mcqa", "solve") == [1.5, 3.0]
+    assert journal.list_seconds("mcqa", "judge:j") == []
+
+
 def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     """Infinite numbers and halves of surrogate pairs are found again; foreign values become plain ones."""
     odd = replace(
@@ -132,7 +143,7 @@ def test_what_json_does_not_know_is_kept_all_the_same() -> None:
     assert found["b"].reply == {"a": {"b": ["c"]}, "d": [1], "e": "1.5"}
     assert journal.sum_usage() == [Usage("mcqa", "solve", "live", 2, 0, 0, name_tokens(20, 2, 0, 0, 0))]
     journal.task("mcqa").add([(make_call("c"), replace(odd, status=CompletionStatus.ERROR))])
-    assert [error for *_, error in journal.list_calls("mcqa")] == ["\udfff", None, "\udfff"]
+    assert [error for *_, error in journal.list_failed("mcqa")] == ["\udfff"]
 
 
 def test_an_intact_record_is_none_that_is_damaged(tmp_path: Path) -> None:

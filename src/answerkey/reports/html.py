@@ -14,11 +14,12 @@ import hashlib
 import random
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from html import escape
 from importlib.resources import files
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from answerkey.exporters import to_json
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.leaderboard import Tasks, compare_tasks, describe_leaderboard, list_columns
 from answerkey.reports.overview import describe_overview
-from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
+from answerkey.reports.samples import Excerpt, SampleSource, SampleTable, describe_samples
 from answerkey.runs import Run, load_run, name_answerer, write_whole
 from answerkey.text import clean_numbers, make_visible
 
@@ -50,8 +51,8 @@ LEAST_PACKED = 4_096
 GZIP = 31
 #: So many samples are described together, by one process.
 TOGETHER = 5 * BLOCK_SAMPLES
-#: Starting worker processes takes as long as describing so many samples.
-WORKER_ROWS = 2_000
+#: Worker processes are worth their start when there are so many bytes of completions to read.
+WORKER_BYTES = 10_000_000
 #: So many bytes of images are in a report; each has at most a hundredth.
 IMAGES = 20_000_000
 #: The scripts in the order in which they run.
@@ -176,12 +177,15 @@ def _write_rows(
         place = f"{list(tables).index(name)}-{number}"
         columns: Columns = {"p": []}
         blocks, coded = 0, {}
-        stretches = [positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER)]
         room = IMAGES // max(1, total // TOGETHER)
-        embed = partial(embed_samples, list(tables[name].values())[number].source, room=room)
-        # Made by as many processes as there are cores.
-        spread: Spread = "processes" if len(positions) > WORKER_ROWS else "alone"
-        for part, contents in open_engine().map(embed, stretches, spread=spread) if stretches else ():
+        source = list(tables[name].values())[number].source
+        shards = join_excerpts(source.read(positions), TOGETHER)
+        first = list(islice(shards, 1))
+        said = [one.completions.frame["completion"] for part in first for one in part if one.completions]
+        size = sum(one.str.len_bytes().sum() for one in said) * len(positions) // TOGETHER
+        spread: Spread = "processes" if size > WORKER_BYTES else "alone"
+        embed = partial(embed_samples, source, room=room)
+        for part, contents in open_engine().map(embed, chain(first, shards), spread=spread):
             for content in contents:
                 yield _wrap(f"ak-samples-{place}-{blocks}", content)
                 blocks += 1
@@ -257,14 +261,29 @@ def write_content(content: object) -> str:
     return f' data-packed="gzip">{packed}'
 
 
+def join_excerpts(parts: Iterable[Excerpt], size: int) -> Iterator[list[Excerpt]]:
+    """Yield the rows of all parts, cut or joined to so many at a time."""
+    found, left = [], size
+    for part in parts:
+        at = 0
+        while at < len(part):
+            found.append(part.slice(at, left))
+            at, left = at + len(found[-1]), left - len(found[-1])
+            if not left:
+                yield found
+                found, left = [], size
+    if found:
+        yield found
+
+
 def embed_samples(
-    source: SampleSource, positions: pl.Series, room: int = IMAGES
+    source: SampleSource, parts: Sequence[Excerpt], room: int = IMAGES
 ) -> tuple[Columns, list[str]]:
     """Return some rows as columns, and their samples as blocks of JSON, each ready to be written.
 
-    The images of rows that are read together have at most `room` bytes.
+    The images of each part have at most `room` bytes.
     """
-    found = [pair for part in source.read(positions) for pair in describe_samples(source, part, room)]
+    found = [pair for part in parts for pair in describe_samples(source, part, room)]
     columns = {name: [row[name] for row, _ in found] for name in found[0][0]}
     starts = range(0, len(found), BLOCK_SAMPLES)
     return columns, [write_content([sample for _, sample in found[at : at + BLOCK_SAMPLES]]) for at in starts]

@@ -27,14 +27,15 @@ import polars as pl
 
 from answerkey._version import __version__
 from answerkey.comparison.compare import TaskComparison
-from answerkey.engines import Spread, open_engine
+from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import AnyRun, is_same_run, name_runs
 from answerkey.exporters import to_json
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.leaderboard import Tasks, compare_tasks, describe_leaderboard, list_columns
-from answerkey.reports.overview import describe_overview
+from answerkey.reports.overview import audit_tasks, describe_overview
 from answerkey.reports.samples import Excerpt, SampleSource, SampleTable, describe_samples
+from answerkey.run_audit.audit import choose_spread
 from answerkey.runs import Run, load_run, name_answerer, write_whole
 from answerkey.text import clean_numbers, make_visible
 
@@ -51,8 +52,6 @@ LEAST_PACKED = 4_096
 GZIP = 31
 #: So many samples are described together, by one process.
 TOGETHER = 5 * BLOCK_SAMPLES
-#: Worker processes are worth their start when there are so many bytes of completions to read.
-WORKER_BYTES = 10_000_000
 #: So many bytes of images are in a report; each has at most a hundredth.
 IMAGES = 20_000_000
 #: The scripts in the order in which they run.
@@ -123,18 +122,19 @@ def report(
             if len(named) > 1:
                 tell("comparing", 0, 1)
                 comparison = describe_comparison(named, tables, baseline=against, common=common)
-            for name in named:
-                for number, table in enumerate(tables[name].values()):
-                    compared = list_compared(comparison, name, number)
-                    chosen[name, number] = select_rows(table, max_samples, compared)
             overviews = []
             for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
                 tell("auditing", place, len(named))
                 base = None if name == against else next(iter(known), None)
-                overviews.append(describe_overview(named[name], baseline=base, run_id=name, label=label))
-                pairs = zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
-                for number, (task, table) in enumerate(pairs):
-                    positions, sentence = chosen[name, number]
+                audited = audit_tasks(named[name])
+                overviews.append(
+                    describe_overview(named[name], audited=audited, baseline=base, run_id=name, label=label)
+                )
+                pairs = zip(overviews[-1]["tasks"], tables[name].items(), strict=True)
+                for number, (task, (key, table)) in enumerate(pairs):
+                    table.know_flips(audited[key].audit)
+                    compared = list_compared(comparison, name, number)
+                    positions, sentence = chosen[name, number] = select_rows(table, max_samples, compared)
                     sentences = " ".join(one for one in (sentence, table.source.missing) if one)
                     task["rows"] |= {"embedded": len(positions), "sentence": sentences or None}
             first = next(iter(named.values()))
@@ -182,8 +182,7 @@ def _write_rows(
         shards = join_excerpts(source.read(positions), TOGETHER)
         first = list(islice(shards, 1))
         said = [one.completions.frame["completion"] for part in first for one in part if one.completions]
-        size = sum(one.str.len_bytes().sum() for one in said) * len(positions) // TOGETHER
-        spread: Spread = "processes" if size > WORKER_BYTES else "alone"
+        spread = choose_spread(pl.concat(said), len(positions)) if said else "alone"
         embed = partial(embed_samples, source, room=room)
         for part, contents in open_engine().map(embed, chain(first, shards), spread=spread):
             for content in contents:
@@ -306,10 +305,10 @@ def select_rows(table: SampleTable, most: int = MOST_EMBEDDED, compared: Sequenc
         return pl.Series([], dtype=pl.UInt32), f"This file holds none of {count:,} {noun}."
     share = most // SHARE
     kinds = [
-        ("INVALID", table.index.select("invalid").arg_true(), share),
+        ("INVALID", table.select("invalid").arg_true(), share),
         ("flipped between rules", table.flips, share),
-        ("wrong", table.index.select("wrong").arg_true(), share),
-        ("without a score", table.index.select("failed").arg_true(), share // SHARE),
+        ("wrong", table.select("wrong").arg_true(), share),
+        ("without a score", table.select("failed").arg_true(), share // SHARE),
         ("flipped between runs", pl.Series(compared, dtype=pl.UInt32), share // SHARE),
     ]
     chosen: set[int] = set()

@@ -49,6 +49,7 @@ from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import find_reading_step
+from answerkey.run_audit.findings import TaskAudit
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities
@@ -221,7 +222,8 @@ class SampleSource:
             offset, length = first * size, (last - first) * size
             scores = self.scores.read(offset, length, names)
             samples, said = None, None
-            if self.rows is not None and self.recorded is not None:
+            is_asked = completions or columns != frozenset()
+            if is_asked and self.rows is not None and self.recorded is not None:
                 wanted = columns | self.recorded.columns if columns is not None and completions else columns
                 asked = self.rows.slice(first, last - first).load(wanted)
                 said = self.recorded.slice(first, last - first).read(asked) if completions else None
@@ -244,8 +246,8 @@ class SampleSource:
             scorers.append(self.reading)
         return self.read(positions, join_columns(columns), tuple(dict.fromkeys(scorers)))
 
-    def tabulate(self, part: Excerpt) -> pl.DataFrame:
-        """Return the columns of `INDEXED`, and `value`, of some rows, as the main scorer has them.
+    def tabulate(self, part: Excerpt, names: Sequence[str] = INDEXED) -> pl.DataFrame:
+        """Return these columns of `INDEXED`, and `value`, of some rows, as the main scorer has them.
 
         The completions tell which of them are no text, where the scorer itself does not say what is VALID.
         """
@@ -258,7 +260,7 @@ class SampleSource:
         is_known = self.says_validity or said is not None
         words = pl.when(invalid.is_null()).then(pl.lit(Validity.VALID.value))
         category = nothing
-        if part.samples is not None and self.category is not None:
+        if part.samples is not None and self.category is not None and "category" in names:
             category = label_rows(part.samples, self.category).fill_null(NO_CATEGORY)
 
         def find_text(names: Sequence[str]) -> pl.Expr:
@@ -278,11 +280,11 @@ class SampleSource:
             "truth": find_text(TRUTHS),
             "predicted": find_text(PREDICTIONS),
         }
-        name, value = self.values[key] or "", pl.lit(None, pl.Float64)
-        if (column := scores.column(name)) is not None:
-            numbers = read_numbers(column, is_encoded=name in scores.encoded)
+        field, value = self.values[key] or "", pl.lit(None, pl.Float64)
+        if (column := scores.column(field)) is not None:
+            numbers = read_numbers(column, is_encoded=field in scores.encoded)
             value = pl.when(is_scored).then(numbers)
-        return pl.select(*(one.cast(pl.String).alias(name) for name, one in texts.items()), value=value)
+        return pl.select(*(texts[name].cast(pl.String).alias(name) for name in names), value=value)
 
     def find_images(self, samples: Samples) -> dict[str, images.Image]:
         """Return the images of the prompts of samples by their hash; none where their files are gone."""
@@ -293,11 +295,22 @@ class SampleSource:
         found = [one for prompt in built if isinstance(prompt, list) for one in images.list_images(prompt)]
         return {str(one["sha256"]): one for one in found if "sha256" in one}
 
-    def iterate_columns(self) -> Iterator[pl.DataFrame]:
-        """Yield the columns of `INDEXED`, and `value`, of all rows in order."""
-        columns = frozenset({self.category} if self.category else ())
+    def iterate_columns(self, names: Sequence[str] = INDEXED) -> Iterator[pl.DataFrame]:
+        """Yield these columns of `INDEXED`, and `value`, of all rows in order."""
+        columns = frozenset({self.category} if self.category and "category" in names else ())
         for part in self.read(None, columns, (self.main.key,), completions=not self.says_validity):
-            yield self.tabulate(part)
+            yield self.tabulate(part, names)
+
+    def find_kinds(self) -> pl.DataFrame:
+        """Return which rows are `right`, `wrong`, `invalid` or `failed`: some bits for each."""
+        is_scored = (pl.col("status") == ScoreStatus.SCORED.value).fill_null(value=False)
+        is_invalid = (pl.col("validity") == Validity.INVALID.value).fill_null(value=False)
+        is_right = (pl.col("value") == 1).fill_null(value=False)
+        is_valid = is_scored & ~is_invalid
+        kinds = {"right": is_valid & is_right, "wrong": is_valid & ~is_right}
+        kinds |= {"invalid": is_invalid, "failed": ~is_scored}
+        parts = [part.select(**kinds) for part in self.iterate_columns(("status", "validity"))]
+        return pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(kinds, pl.Boolean))
 
 
 def join_columns(groups: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
@@ -398,15 +411,6 @@ class RowIndex:
             found = self._read(name) == text
         return found.fill_null(value=False)
 
-    def select(self, kind: str) -> pl.Series:
-        """Return which rows are `right`, `wrong`, `invalid` or `failed`."""
-        is_scored = self.match("status", ScoreStatus.SCORED.value)
-        is_invalid = self.match("validity", Validity.INVALID.value)
-        is_right = (self.values == 1).fill_null(value=False)
-        if kind in {"invalid", "failed"}:
-            return is_invalid if kind == "invalid" else ~is_scored
-        return is_scored & ~is_invalid & (is_right if kind == "right" else ~is_right)
-
     def rank(self, name: str) -> pl.Series:
         """Return a value for each row by which it sorts as its text, or its value, does; null for none."""
         if name == "value":
@@ -479,6 +483,10 @@ class SampleTable:
         """What filters look at."""
         return self._make_once("index", lambda: RowIndex(self.source))
 
+    def select(self, kind: str) -> pl.Series:
+        """Return which rows are `right`, `wrong`, `invalid` or `failed`."""
+        return self._make_once("kinds", self.source.find_kinds)[kind]
+
     def find(self, query: Query) -> pl.Series:
         """Return the positions of the rows that a query asks for, in the order asked for.
 
@@ -495,7 +503,7 @@ class SampleTable:
         if query.show == "flipped":
             mask = pl.int_range(len(self), dtype=pl.UInt32, eager=True).is_in(self.flips.implode())
         elif query.show != "all":
-            mask = index.select(query.show)
+            mask = self.select(query.show)
         for name in EQUAL:
             if (wanted := getattr(query, name)) is not None:
                 mask &= index.match(name, wanted)
@@ -522,6 +530,12 @@ class SampleTable:
     def flips(self) -> pl.Series:
         """The positions, among those that are reread, whose completions not all rules read alike."""
         return self._make_once("flips", self._find_flips)
+
+    def know_flips(self, audit: TaskAudit) -> None:
+        """Take over what an audit has found, if it has looked at the same rows."""
+        is_drawn, found = audit.drawn_from is not None, audit.flipped_rows
+        if found is not None and is_drawn == (len(self) > MOST_REREAD) and self.source.num_trials == 1:
+            self._made["flips"] = found
 
     def _find_flips(self) -> pl.Series:
         source, found = self.source, [pl.Series([], dtype=pl.UInt32)]

@@ -27,6 +27,7 @@ import polars as pl
 
 from answerkey._version import __version__
 from answerkey.comparison.compare import TaskComparison
+from answerkey.datasets.columns import without_collecting
 from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import AnyRun, is_same_run, name_runs
@@ -275,6 +276,7 @@ def join_excerpts(parts: Iterable[Excerpt], size: int) -> Iterator[list[Excerpt]
         yield found
 
 
+@without_collecting()
 def embed_samples(
     source: SampleSource, parts: Sequence[Excerpt], room: int = IMAGES
 ) -> tuple[Columns, list[str]]:

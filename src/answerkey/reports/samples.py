@@ -215,13 +215,10 @@ class SampleSource:
         Only these columns of the dataset and these scorers are read; None stands for all.
         """
         size = self.num_trials
-        blocks: Iterable[pl.Series] = () if positions is None else (positions,)
         if positions is None:
-            starts, end = range(0, len(self.scores), self.most * size), len(self.scores)
-            ranges = ((at, min(at + self.most * size, end)) for at in starts)
-            blocks = (pl.int_range(*one, dtype=pl.UInt32, eager=True) for one in ranges)
+            positions = pl.int_range(len(self.scores), dtype=pl.UInt32, eager=True)
         names = None if scorers is None else ["sample_id", "trial", *scorers]
-        for first, last, places in (one for block in blocks for one in cut_stretches(block, size, self.most)):
+        for first, last, places in cut_stretches(positions, size, self.most):
             offset, length = first * size, (last - first) * size
             scores = self.scores.read(offset, length, names)
             samples, said = None, None

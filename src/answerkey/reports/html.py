@@ -14,11 +14,12 @@ import hashlib
 import random
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from html import escape
 from importlib.resources import files
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,16 @@ import polars as pl
 
 from answerkey._version import __version__
 from answerkey.comparison.compare import TaskComparison
-from answerkey.engines import Spread, open_engine
+from answerkey.datasets.columns import without_collecting
+from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import AnyRun, is_same_run, name_runs
 from answerkey.exporters import to_json
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.leaderboard import Tasks, compare_tasks, describe_leaderboard, list_columns
-from answerkey.reports.overview import describe_overview
-from answerkey.reports.samples import SampleSource, SampleTable, describe_samples
+from answerkey.reports.overview import audit_tasks, describe_overview
+from answerkey.reports.samples import Excerpt, SampleSource, SampleTable, describe_samples
+from answerkey.run_audit.audit import choose_spread
 from answerkey.runs import Run, load_run, name_answerer, write_whole
 from answerkey.text import clean_numbers, make_visible
 
@@ -50,8 +53,6 @@ LEAST_PACKED = 4_096
 GZIP = 31
 #: So many samples are described together, by one process.
 TOGETHER = 5 * BLOCK_SAMPLES
-#: Starting worker processes takes as long as describing so many samples.
-WORKER_ROWS = 2_000
 #: So many bytes of images are in a report; each has at most a hundredth.
 IMAGES = 20_000_000
 #: The scripts in the order in which they run.
@@ -122,18 +123,19 @@ def report(
             if len(named) > 1:
                 tell("comparing", 0, 1)
                 comparison = describe_comparison(named, tables, baseline=against, common=common)
-            for name in named:
-                for number, table in enumerate(tables[name].values()):
-                    compared = list_compared(comparison, name, number)
-                    chosen[name, number] = select_rows(table, max_samples, compared)
             overviews = []
             for place, (name, label) in enumerate(zip(named, label_runs(list(named.values())), strict=True)):
                 tell("auditing", place, len(named))
                 base = None if name == against else next(iter(known), None)
-                overviews.append(describe_overview(named[name], baseline=base, run_id=name, label=label))
-                pairs = zip(overviews[-1]["tasks"], tables[name].values(), strict=True)
-                for number, (task, table) in enumerate(pairs):
-                    positions, sentence = chosen[name, number]
+                audited = audit_tasks(named[name])
+                overviews.append(
+                    describe_overview(named[name], audited=audited, baseline=base, run_id=name, label=label)
+                )
+                pairs = zip(overviews[-1]["tasks"], tables[name].items(), strict=True)
+                for number, (task, (key, table)) in enumerate(pairs):
+                    table.know_flips(audited[key].audit)
+                    compared = list_compared(comparison, name, number)
+                    positions, sentence = chosen[name, number] = select_rows(table, max_samples, compared)
                     sentences = " ".join(one for one in (sentence, table.source.missing) if one)
                     task["rows"] |= {"embedded": len(positions), "sentence": sentences or None}
             first = next(iter(named.values()))
@@ -176,12 +178,14 @@ def _write_rows(
         place = f"{list(tables).index(name)}-{number}"
         columns: Columns = {"p": []}
         blocks, coded = 0, {}
-        stretches = [positions.slice(start, TOGETHER) for start in range(0, len(positions), TOGETHER)]
         room = IMAGES // max(1, total // TOGETHER)
-        embed = partial(embed_samples, list(tables[name].values())[number].source, room=room)
-        # Made by as many processes as there are cores.
-        spread: Spread = "processes" if len(positions) > WORKER_ROWS else "alone"
-        for part, contents in open_engine().map(embed, stretches, spread=spread) if stretches else ():
+        source = list(tables[name].values())[number].source
+        shards = join_excerpts(source.read(positions), TOGETHER)
+        first = list(islice(shards, 1))
+        said = [one.completions.frame["completion"] for part in first for one in part if one.completions]
+        spread = choose_spread(pl.concat(said), len(positions)) if said else "alone"
+        embed = partial(embed_samples, source, room=room)
+        for part, contents in open_engine().map(embed, chain(first, shards), spread=spread):
             for content in contents:
                 yield _wrap(f"ak-samples-{place}-{blocks}", content)
                 blocks += 1
@@ -257,14 +261,30 @@ def write_content(content: object) -> str:
     return f' data-packed="gzip">{packed}'
 
 
+def join_excerpts(parts: Iterable[Excerpt], size: int) -> Iterator[list[Excerpt]]:
+    """Yield the rows of all parts, cut or joined to so many at a time."""
+    found, left = [], size
+    for part in parts:
+        at = 0
+        while at < len(part):
+            found.append(part.slice(at, left))
+            at, left = at + len(found[-1]), left - len(found[-1])
+            if not left:
+                yield found
+                found, left = [], size
+    if found:
+        yield found
+
+
+@without_collecting()
 def embed_samples(
-    source: SampleSource, positions: pl.Series, room: int = IMAGES
+    source: SampleSource, parts: Sequence[Excerpt], room: int = IMAGES
 ) -> tuple[Columns, list[str]]:
     """Return some rows as columns, and their samples as blocks of JSON, each ready to be written.
 
-    The images of rows that are read together have at most `room` bytes.
+    The images of each part have at most `room` bytes.
     """
-    found = [pair for part in source.read(positions) for pair in describe_samples(source, part, room)]
+    found = [pair for part in parts for pair in describe_samples(source, part, room)]
     columns = {name: [row[name] for row, _ in found] for name in found[0][0]}
     starts = range(0, len(found), BLOCK_SAMPLES)
     return columns, [write_content([sample for _, sample in found[at : at + BLOCK_SAMPLES]]) for at in starts]
@@ -287,10 +307,10 @@ def select_rows(table: SampleTable, most: int = MOST_EMBEDDED, compared: Sequenc
         return pl.Series([], dtype=pl.UInt32), f"This file holds none of {count:,} {noun}."
     share = most // SHARE
     kinds = [
-        ("INVALID", table.index.select("invalid").arg_true(), share),
+        ("INVALID", table.select("invalid").arg_true(), share),
         ("flipped between rules", table.flips, share),
-        ("wrong", table.index.select("wrong").arg_true(), share),
-        ("without a score", table.index.select("failed").arg_true(), share // SHARE),
+        ("wrong", table.select("wrong").arg_true(), share),
+        ("without a score", table.select("failed").arg_true(), share // SHARE),
         ("flipped between runs", pl.Series(compared, dtype=pl.UInt32), share // SHARE),
     ]
     chosen: set[int] = set()

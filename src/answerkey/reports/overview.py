@@ -72,6 +72,7 @@ Letters = Mapping[str, Mapping[str, int]]
 def describe_overview(
     run: Run,
     *,
+    audited: Mapping[str, Audited] | None = None,
     baseline: Run | None = None,
     run_id: str = "r0",
     label: str | None = None,
@@ -79,14 +80,14 @@ def describe_overview(
 ) -> Plain:
     """Return the overview of a run; one that is not complete has counts and no shares.
 
-    Up to 20,000 completions of each task are read by every rule, as `answerkey audit` does; with `is_brief`
-    none, and what the run itself counted has to do. With `baseline`, each task is held against the same task
-    of that run.
+    `audited` is what `audit_tasks` says of it; with `is_brief` no completion is read, and what the run itself
+    counted has to do. With `baseline`, each task is held against the same task of that run.
     """
     differences, uncompared = ({}, []) if baseline is None else _compare_with(run, baseline)
-    audited = {
-        key: _count_readings(task) if is_brief else _audit_task(run, task) for key, task in run.tasks.items()
-    }
+    if is_brief:
+        audited = {key: _count_readings(task) for key, task in run.tasks.items()}
+    elif audited is None:
+        audited = audit_tasks(run)
     described: Plain = clean_numbers(
         {
             "id": run_id,
@@ -179,6 +180,11 @@ class Audited(NamedTuple):
     sentence: str | None = None
     notices: Sequence[str] = ()
     has_flips: bool = False
+
+
+def audit_tasks(run: Run) -> dict[str, Audited]:
+    """Return what is known of each task: up to 20,000 completions are read, as `answerkey audit` does."""
+    return {key: _audit_task(run, task) for key, task in run.tasks.items()}
 
 
 def _audit_task(run: Run, task: TaskRun) -> Audited:

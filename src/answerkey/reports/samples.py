@@ -49,6 +49,7 @@ from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
 from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import find_reading_step
+from answerkey.run_audit.findings import TaskAudit
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities
@@ -74,8 +75,8 @@ from answerkey.types import RULE_NAMES, Completion, Completions, Samples, Score,
 #: Rows between which lie no more samples than this part of those that are read together are read together,
 #: too: to find one row in a file takes as long as to read the thousands around it.
 NEAR_PART = 4
-#: So many samples are read together, or fewer where they are long.
-MOST_TOGETHER = 65_536
+#: So many samples are read together, or fewer where they are long: as many as a row group mostly has.
+MOST_TOGETHER = 131_072
 #: So many completions are read by every rule to see which of them flip; of more, so many drawn at random.
 MOST_REREAD = 20_000
 SEED = 0
@@ -130,6 +131,15 @@ class Excerpt:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def slice(self, offset: int, length: int) -> Excerpt:
+        """Return the rows from `offset` on, at most `length` of them."""
+        return Excerpt(
+            self.positions.slice(offset, length),
+            self.scores.slice(offset, length),
+            self.samples and self.samples.slice(offset, length),
+            self.completions and self.completions.slice(offset, length),
+        )
 
 
 class SampleSource:
@@ -212,7 +222,8 @@ class SampleSource:
             offset, length = first * size, (last - first) * size
             scores = self.scores.read(offset, length, names)
             samples, said = None, None
-            if self.rows is not None and self.recorded is not None:
+            is_asked = completions or columns != frozenset()
+            if is_asked and self.rows is not None and self.recorded is not None:
                 wanted = columns | self.recorded.columns if columns is not None and completions else columns
                 asked = self.rows.slice(first, last - first).load(wanted)
                 said = self.recorded.slice(first, last - first).read(asked) if completions else None
@@ -235,8 +246,8 @@ class SampleSource:
             scorers.append(self.reading)
         return self.read(positions, join_columns(columns), tuple(dict.fromkeys(scorers)))
 
-    def tabulate(self, part: Excerpt) -> pl.DataFrame:
-        """Return the columns of `INDEXED`, and `value`, of some rows, as the main scorer has them.
+    def tabulate(self, part: Excerpt, names: Sequence[str] = INDEXED) -> pl.DataFrame:
+        """Return these columns of `INDEXED`, and `value`, of some rows, as the main scorer has them.
 
         The completions tell which of them are no text, where the scorer itself does not say what is VALID.
         """
@@ -249,7 +260,7 @@ class SampleSource:
         is_known = self.says_validity or said is not None
         words = pl.when(invalid.is_null()).then(pl.lit(Validity.VALID.value))
         category = nothing
-        if part.samples is not None and self.category is not None:
+        if part.samples is not None and self.category is not None and "category" in names:
             category = label_rows(part.samples, self.category).fill_null(NO_CATEGORY)
 
         def find_text(names: Sequence[str]) -> pl.Expr:
@@ -269,11 +280,11 @@ class SampleSource:
             "truth": find_text(TRUTHS),
             "predicted": find_text(PREDICTIONS),
         }
-        name, value = self.values[key] or "", pl.lit(None, pl.Float64)
-        if (column := scores.column(name)) is not None:
-            numbers = read_numbers(column, is_encoded=name in scores.encoded)
+        field, value = self.values[key] or "", pl.lit(None, pl.Float64)
+        if (column := scores.column(field)) is not None:
+            numbers = read_numbers(column, is_encoded=field in scores.encoded)
             value = pl.when(is_scored).then(numbers)
-        return pl.select(*(one.cast(pl.String).alias(name) for name, one in texts.items()), value=value)
+        return pl.select(*(texts[name].cast(pl.String).alias(name) for name in names), value=value)
 
     def find_images(self, samples: Samples) -> dict[str, images.Image]:
         """Return the images of the prompts of samples by their hash; none where their files are gone."""
@@ -284,11 +295,22 @@ class SampleSource:
         found = [one for prompt in built if isinstance(prompt, list) for one in images.list_images(prompt)]
         return {str(one["sha256"]): one for one in found if "sha256" in one}
 
-    def iterate_columns(self) -> Iterator[pl.DataFrame]:
-        """Yield the columns of `INDEXED`, and `value`, of all rows in order."""
-        columns = frozenset({self.category} if self.category else ())
+    def iterate_columns(self, names: Sequence[str] = INDEXED) -> Iterator[pl.DataFrame]:
+        """Yield these columns of `INDEXED`, and `value`, of all rows in order."""
+        columns = frozenset({self.category} if self.category and "category" in names else ())
         for part in self.read(None, columns, (self.main.key,), completions=not self.says_validity):
-            yield self.tabulate(part)
+            yield self.tabulate(part, names)
+
+    def find_kinds(self) -> pl.DataFrame:
+        """Return which rows are `right`, `wrong`, `invalid` or `failed`: some bits for each."""
+        is_scored = (pl.col("status") == ScoreStatus.SCORED.value).fill_null(value=False)
+        is_invalid = (pl.col("validity") == Validity.INVALID.value).fill_null(value=False)
+        is_right = (pl.col("value") == 1).fill_null(value=False)
+        is_valid = is_scored & ~is_invalid
+        kinds = {"right": is_valid & is_right, "wrong": is_valid & ~is_right}
+        kinds |= {"invalid": is_invalid, "failed": ~is_scored}
+        parts = [part.select(**kinds) for part in self.iterate_columns(("status", "validity"))]
+        return pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(kinds, pl.Boolean))
 
 
 def join_columns(groups: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
@@ -304,12 +326,13 @@ def join_columns(groups: Iterable[frozenset[str] | None]) -> frozenset[str] | No
 def cut_stretches(positions: pl.Series, size: int, most: int) -> Iterator[tuple[int, int, pl.Series]]:
     """Yield stretches of samples to be read together, and which of their rows are meant.
 
-    A stretch is its first sample and the one after its last; `size` rows belong to each sample.
+    A stretch is its first sample and the one after its last; `size` rows belong to each sample. None goes
+    beyond a multiple of `most`, where a row group mostly ends.
     """
     left = positions.cast(pl.UInt32)
     while len(left):
         first = int(left[0]) // size
-        near = left.head(left.search_sorted((first + most) * size))
+        near = left.head(left.search_sorted((first // most + 1) * most * size))
         samples = near // size
         gaps = (samples.diff() > max(1, most // NEAR_PART)).arg_true()
         near = near.head(int(gaps[0])) if len(gaps) else near
@@ -388,15 +411,6 @@ class RowIndex:
             found = self._read(name) == text
         return found.fill_null(value=False)
 
-    def select(self, kind: str) -> pl.Series:
-        """Return which rows are `right`, `wrong`, `invalid` or `failed`."""
-        is_scored = self.match("status", ScoreStatus.SCORED.value)
-        is_invalid = self.match("validity", Validity.INVALID.value)
-        is_right = (self.values == 1).fill_null(value=False)
-        if kind in {"invalid", "failed"}:
-            return is_invalid if kind == "invalid" else ~is_scored
-        return is_scored & ~is_invalid & (is_right if kind == "right" else ~is_right)
-
     def rank(self, name: str) -> pl.Series:
         """Return a value for each row by which it sorts as its text, or its value, does; null for none."""
         if name == "value":
@@ -469,6 +483,10 @@ class SampleTable:
         """What filters look at."""
         return self._make_once("index", lambda: RowIndex(self.source))
 
+    def select(self, kind: str) -> pl.Series:
+        """Return which rows are `right`, `wrong`, `invalid` or `failed`."""
+        return self._make_once("kinds", self.source.find_kinds)[kind]
+
     def find(self, query: Query) -> pl.Series:
         """Return the positions of the rows that a query asks for, in the order asked for.
 
@@ -485,7 +503,7 @@ class SampleTable:
         if query.show == "flipped":
             mask = pl.int_range(len(self), dtype=pl.UInt32, eager=True).is_in(self.flips.implode())
         elif query.show != "all":
-            mask = index.select(query.show)
+            mask = self.select(query.show)
         for name in EQUAL:
             if (wanted := getattr(query, name)) is not None:
                 mask &= index.match(name, wanted)
@@ -512,6 +530,12 @@ class SampleTable:
     def flips(self) -> pl.Series:
         """The positions, among those that are reread, whose completions not all rules read alike."""
         return self._make_once("flips", self._find_flips)
+
+    def know_flips(self, audit: TaskAudit) -> None:
+        """Take over what an audit has found, if it has looked at the same rows."""
+        is_drawn, found = audit.drawn_from is not None, audit.flipped_rows
+        if found is not None and is_drawn == (len(self) > MOST_REREAD) and self.source.num_trials == 1:
+            self._made["flips"] = found
 
     def _find_flips(self) -> pl.Series:
         source, found = self.source, [pl.Series([], dtype=pl.UInt32)]
@@ -582,40 +606,57 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
     nothing = [None] * len(known)
     own = [nothing if (one := known.column(name)) is None else one.to_list() for name in fields]
     columns = (passages.list_rows(), known.counted().to_list(), *own)
-    own_name = scorer.rule_name
-    # What is not told of the options is the same for many samples, and read once.
-    has_options, names = scorer.options is not None, [name for name in RULE_NAMES if name != own_name]
-    others = {name: has_options and find_rule(name).reads_options for name in names}
-    extractors = {} if only_rules else EXTRACTORS
+    own_name, is_told = scorer.rule_name, scorer.options is not None
+    seeing = () if only_rules else [name for name, one in EXTRACTORS.items() if one.reads_options]
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
         (text, labels, options), is_counted, predicted, truth, rule, span = row
         at = find_first(rule or own_name, text) if span is None else (span[0], span[1])
         own_part = None if rule == own_name else (rule or "").partition("/")[2] or None
-        readings = [(own_name, "own", predicted, own_part, at)]
-        for name, is_told in others.items():
-            readings.append((name, "rule", *_read_by_rule(name, text, labels, options if is_told else None)))
+        told = options if is_told else None
+        choices, others = _read_by_others(text, labels, told, own_name, truth, only_rules=only_rules)
         # A pattern of the user's own is no rule that others could be held against.
-        alike = readings[1:] if len(others) == len(RULE_NAMES) else readings
-        is_flipped = len({choice for _, _, choice, *_ in alike}) > 1 if is_counted else None
-        fitting = fit_options(text, options)
-        for name, extractor in extractors.items():
-            seen = fitting if extractor.reads_options else None
-            choice = None if text is None else extract(name, text, labels, seen)
-            readings.append((name, "lens", choice, None, None))
-        described = [
-            {
-                "name": name,
-                "kind": kind,
-                "choice": choice,
-                "is_right": None if choice is None else choice == truth,
-                "part": part,
-                "span": at and list(at),
-            }
-            for name, kind, choice, part, at in readings
-        ]
+        alike = choices | {predicted} if own_name in RULE_NAMES else choices
+        described = {own_name: _describe_reading(own_name, "own", truth, predicted, own_part, at), **others}
+        fitting = fit_options(text, options) if seeing else None
+        for name in seeing:
+            choice = None if text is None else extract(name, text, labels, fitting)
+            described[name] = _describe_reading(name, "lens", truth, choice)
         stated = [] if only_rules or text is None else _list_stated(text, labels, options)
-        found[place] = is_flipped, described, stated
+        found[place] = len(alike) > 1 if is_counted else None, list(described.values()), stated
     return found
+
+
+@lru_cache(maxsize=1_024)
+def _read_by_others(
+    text: str | None, labels: Labels, told: Labels | None, own: str, truth: str | None, *, only_rules: bool
+) -> tuple[set[str | None], dict[str, Plain]]:
+    """Return what rules other than the run's own read, and their readings and those of extractors by name.
+
+    Many samples have them in common. What an extractor that sees options reads is left to the caller.
+    """
+    found = {}
+    for name in (name for name in RULE_NAMES if name != own):
+        read = _read_by_rule(name, text, labels, told if find_rule(name).reads_options else None)
+        found[name] = _describe_reading(name, "rule", truth, *read)
+    choices = {one["choice"] for one in found.values()}
+    for name, extractor in {} if only_rules else EXTRACTORS.items():
+        is_left = text is None or extractor.reads_options
+        choice = None if is_left else extract(name, str(text), labels, None)
+        found[name] = _describe_reading(name, "lens", truth, choice)
+    return choices, found
+
+
+def _describe_reading(
+    name: str,
+    kind: str,
+    truth: str | None,
+    choice: str | None,
+    part: str | None = None,
+    span: Span | None = None,
+) -> Plain:
+    is_right = None if choice is None else choice == truth
+    about = {"name": name, "kind": kind, "choice": choice, "is_right": is_right}
+    return {**about, "part": part, "span": span and list(span)}
 
 
 def _find_passages(source: SampleSource, part: Excerpt) -> tuple[pl.Series, Scores, Passages] | None:
@@ -740,7 +781,8 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
     questions: Sequence[Question | None] = nothing
     if samples is not None and source.fields is not None:
         questions = list(read_questions(samples, source.fields))
-    columns: Sequence[Mapping[str, object]] = [{}] * len(part) if samples is None else list(samples.rows())
+    columns = {} if samples is None else {name: _write_all(samples.values(name)) for name in samples.columns}
+    places = nothing if samples is None else _list_places(samples)
     scores = {
         step.key: [describe_verdict(one, source.encoded[step.key]) for one in part.scores[step.key].to_list()]
         for step in source.steps
@@ -755,11 +797,6 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
     for at, row in enumerate(rows):
         question, completion = questions[at], completions[at]
         known = [one[at]["metadata"] for one in ordered]
-        where = None
-        if samples is not None:  # the file without its folder, for a page travels
-            place = samples.place(at)
-            file = None if place.file is None else Path(place.file).name
-            where = str(Place(file=file, line=place.line)) or None
         whole = None if completion is None else completion.text
         text, move = cut_middle(whole)
         names = ("text", "status", "finish_reason", "reasoning", "error", "latency", "tokens")
@@ -769,9 +806,10 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
             usage |= {"reasoning": count} if (count := completion.reasoning_tokens) else {}
             usage |= {"cached": count} if (count := completion.cached_tokens) else {}
             tokens = None if set(usage.values()) == {None} else usage
-            told = (cut(completion.reasoning), cut(completion.error), completion.latency, tokens)
+            seconds = clean_numbers(completion.latency)
+            told = (cut(completion.reasoning), cut(completion.error), seconds, tokens)
             values = (text, completion.status.value, completion.finish_reason, *told)
-            said = clean_numbers(dict(zip(names, values, strict=True)))
+            said = dict(zip(names, values, strict=True))
             prompt = completion.prompt and [
                 {"role": str(one.get("role", "?")), "text": cut(_write(one.get("content")))}
                 for one in completion.prompt
@@ -787,8 +825,8 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
         stated = [] if reading is None else reading[2]
         sample = {
             **{name: row[name] for name in ("p", "id", "trial")},
-            "where": where,
-            "fields": [{"name": name, "text": cut(_write(value))} for name, value in columns[at].items()],
+            "where": places[at],
+            "fields": [{"name": name, "text": texts[at]} for name, texts in columns.items()],
             "question": None if question is None else cut(question.text),
             "choices": _list_choices(next(filter(_list_labels, known), known[0]), question),
             "prompt": prompt,
@@ -805,6 +843,26 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
         }
         found.append((row, sample))
     return found
+
+
+def _list_places(samples: Samples) -> list[str | None]:
+    """Return where rows stand; the file without its folder, for a page travels."""
+    nothing = [None] * len(samples)
+    lines = nothing if samples.lines is None else samples.lines.to_list()
+    files = [samples.file] * len(samples) if samples.files is None else samples.files.to_list()
+    names = {one: one and Path(one).name for one in set(files)}
+    return [str(Place(file=names[file], line=line)) or None for file, line in zip(files, lines, strict=True)]
+
+
+def _write_all(values: Sequence[object]) -> list[str | None]:
+    """Return the values of a column as texts, cut where they are too long; each value is written once."""
+    texts = [one for one in values if isinstance(one, str)]
+    whole = "\n".join(texts)
+    if len(texts) == len(values) and images.hide_images(whole) is whole:
+        return list(map(cut, texts))
+    keys = list(map(repr, values))
+    known = {key: cut(_write(value)) for key, value in dict(zip(keys, values, strict=True)).items()}
+    return [known[key] for key in keys]
 
 
 def _write(value: object) -> str:

@@ -20,7 +20,7 @@ from answerkey.datasets.dataset import CleanLabels, Dataset, Recorded, choose_cl
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.evaluate.prepare import Progress, fit_rows, stay_silent
+from answerkey.evaluate.prepare import FIRST_ROWS, Progress, fit_rows, stay_silent
 from answerkey.evaluate.rerun import Reopened, find_task, remeasure, reopen, require_column
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
@@ -46,8 +46,8 @@ from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Notice, S
 
 #: How many completions are read together.
 BLOCK = 32_768
-#: Starting worker processes takes as long as reading so many completions.
-WORKER_ROWS = 4_000
+#: Starting worker processes takes as long as reading texts of so many bytes; each counts for some more.
+WORKER_BYTES, TEXT_BYTES = 4_000_000, 200
 #: How many samples are named for each thing that is found.
 SHOWN = 5
 
@@ -157,8 +157,9 @@ def _audit_task(
     together = fit_rows(dataset.rows, columns, reopened.recorded)
     together = max(1, (min(BLOCK, together) if audited is None else together) // size)
     stretches = [(offset, min(together, samples - offset)) for offset in range(0, samples, together)]
-    is_large = len(stretches) > 1 and (samples if audited is None else len(audited)) * size > WORKER_ROWS
-    spread: Spread = "processes" if is_large else "alone"
+    first = dataset.rows.slice(0, FIRST_ROWS).load(columns)
+    said = reopened.recorded.slice(0, len(first)).read(first).frame["completion"]
+    spread = choose_spread(said, (samples if audited is None else len(audited)) * size)
     parts: list[Part] = []
     for one in open_engine().map(partial(measure_rows, source), stretches, spread=spread):
         parts.append(one)
@@ -198,6 +199,7 @@ def _audit_task(
         readers=_list_readers(part, rule or ""),
         flips=reading.get("flips", {}).get("count", 0),
         flipped=tuple(reading.get("flips", {}).get("examples", ())),
+        flipped_rows=reading.get("flipped_rows"),
         reasons=tuple(sorted(reasons, key=lambda one: (-one.count, one.reason))),
         letters=sort_keys(reading.get("letters", {})),
         choice_counts=dict(sorted((int(k), n) for k, n in reading.get("choice_counts", {}).items())),
@@ -205,6 +207,13 @@ def _audit_task(
         drawn_from=None if audited is None else len(reopened),
     )
     return replace(found, findings=tuple(find_run_findings(found, part)))
+
+
+def choose_spread(texts: pl.Series, count: int) -> Spread:
+    """Return how so many completions are best read, as some of them tell: each text is read once."""
+    distinct = texts.drop_nulls().unique()
+    size = int(distinct.str.len_bytes().sum()) + TEXT_BYTES * len(distinct)
+    return "processes" if size * count > WORKER_BYTES * len(texts) else "alone"
 
 
 def _list_readers(part: Part, rule: str) -> tuple[ReaderCounts, ...]:
@@ -265,14 +274,16 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     completions = source.recorded.slice(offset, len(samples)).read(samples)
     stored = source.scores.read(offset * size, len(samples) * size, ["sample_id", key])
     whole = (samples.repeat(size), completions, Scores(stored[key].struct.unnest(), source.encoded))
+    places = pl.int_range(len(samples) * size, dtype=pl.UInt32, eager=True)
     if source.audited is not None:
         chosen = find_audited_rows(source.audited, range(offset, offset + len(samples)), size)
-        rows = pl.Series(chosen, dtype=pl.UInt32)
-        whole = (whole[0].take(rows), whole[1].take(rows), whole[2].take(rows))
+        places = pl.Series(chosen, dtype=pl.UInt32)
+        whole = (whole[0].take(places), whole[1].take(places), whole[2].take(places))
     asked, said, verdicts = whole
     if not verdicts.are_all_counted:
         rows = verdicts.counted().arg_true()
         asked, said, verdicts = asked.take(rows), said.take(rows), verdicts.take(rows)
+        places = places.gather(rows)
     invalid_reasons = find_invalid_reasons(verdicts, said.frame["status"])
     part = {
         "samples": len(samples),
@@ -294,9 +305,11 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     first, stated = pl.col(rules[FIRST]), pl.col(rules[STATED])
     differ = [pl.col(name).ne_missing(first) for name in rules.values()]
     disagree = table.filter(first != stated)
+    is_flipped = table.select(pl.any_horizontal(differ)).to_series()
     part |= {
         "readers": _compare_readings(table, (OWN, *read)),
-        "flips": _count(table.filter(pl.any_horizontal(differ))),
+        "flips": _count(table.filter(is_flipped)),
+        "flipped_rows": places.filter(is_flipped) + offset * size,
         "reasons": _count_reasons(table, invalid_reasons, said, stated),
         "disagree": {
             **_count(disagree),
@@ -423,6 +436,8 @@ def merge_audit_parts(parts: Iterable[Mapping[str, Any]]) -> Part:
                 merged[key] = leaf
             elif isinstance(known, dict):
                 merged[key] = merge_audit_parts([known, leaf])
+            elif isinstance(known, pl.Series):
+                merged[key] = pl.concat([known, leaf])
             else:
                 merged[key] = [*known, *leaf][:SHOWN] if isinstance(known, list) else known + leaf
     return merged

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import polars as pl
+
 from answerkey.metrics import wilson
 from answerkey.metrics.task_counts import (
     correct_for_chance,
@@ -123,8 +125,8 @@ class TaskAudit:
     """The audit of one task. `n` completions count; `left_out` says why others do not.
 
     Without a scorer that reads choices there are no readers, and nothing that follows from them. `flips` are
-    completions that not all rules read alike. `drawn_from` is how many completions there are, where not all
-    were read.
+    completions that not all rules read alike, at the positions `flipped_rows`. `drawn_from` is how many
+    completions there are, where not all were read.
     """
 
     key: str
@@ -143,6 +145,7 @@ class TaskAudit:
     clean: CleanRows | None = None
     findings: tuple[Finding, ...] = ()
     drawn_from: int | None = None
+    flipped_rows: pl.Series | None = field(default=None, compare=False, repr=False)
 
     @property
     def own(self) -> ReaderCounts | None:

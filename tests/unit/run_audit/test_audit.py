@@ -126,8 +126,8 @@ def test_rows_that_do_not_count_are_left_out() -> None:
     [
         ({"BLOCK": 1}, None),
         ({"BLOCK": 64}, None),
-        ({"BLOCK": 30, "WORKER_ROWS": 1}, None),
-        ({"fit_rows": lambda *_: 7, "WORKER_ROWS": 1000}, 20),
+        ({"BLOCK": 30, "WORKER_BYTES": 1}, None),
+        ({"fit_rows": lambda *_: 7}, 20),
     ],
 )
 def test_parts_and_processes_change_nothing(

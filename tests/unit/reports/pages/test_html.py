@@ -97,7 +97,7 @@ def test_a_report_says_what_the_viewer_says(
     columns = {name: read_column(column) for name, column in blocks["ak-rows-0-0"].items()}
     assert columns == {name: [one[name] for one in rows] for name in columns}
     assert columns.keys() == rows[0].keys()
-    monkeypatch.setattr(html, "WORKER_ROWS", 0)
+    monkeypatch.setattr(html, "choose_spread", lambda *_: "processes")
     monkeypatch.setattr(html, "TOGETHER", 200)
     monkeypatch.setattr(html, "open_engine", Elsewhere)
     spread = report_on([run], tmp_path / "spread.html")

@@ -14,6 +14,7 @@ import pytest
 import answerkey as ak
 from answerkey.reports import samples
 from answerkey.reports.samples import Query, cut_middle, cut_stretches, join_columns, show_decision
+from answerkey.run_audit.audit import audit
 from answerkey.runs import Run
 from answerkey.testing import Reply, TestServer
 
@@ -100,6 +101,31 @@ def test_of_many_rows_some_are_read_by_every_rule(make_run: MakeRun, monkeypatch
     assert len(table.reread) == 20
     assert table.reread.to_list() == open_table(table.run).reread.to_list()
     assert table.flips.to_list() == [one for one in table.reread if one % 5 == 2]
+
+
+@pytest.mark.parametrize("most", [20, 20_000])
+def test_what_an_audit_has_read_is_not_read_again(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """It finds the same rows, if it has looked at the same: all, or those that were drawn."""
+    monkeypatch.setattr(samples, "MOST_REREAD", most)
+    run = make_run(rows=list_rows(20))
+    flips, audits = open_table(run).flips.to_list(), {one: audit(run, most=one) for one in (20, 20_000)}
+    monkeypatch.setattr(samples, "reread", lambda *_: {"a": pl.Series([]), "b": pl.Series([])})
+    for size, found in audits.items():
+        table = open_table(run)
+        table.know_flips(found.tasks[0])
+        assert ("flips" in table._made) is (size == most)
+    table.know_flips(audits[most].tasks[0])
+    assert table.flips.to_list() == flips
+
+
+def test_kinds_of_rows_without_a_validity(make_run: MakeRun) -> None:
+    """A scorer that does not say what is VALID leaves it to the completions; every row is of one kind."""
+    scorer = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
+    table = open_table(make_run(rows=list_rows(q0="A"), scorers=[scorer]))
+    found = {show: table.find(Query(show=show)).to_list() for show in ("right", "wrong", "invalid", "failed")}
+    assert found == {"right": [0], "wrong": [1, 2, 4], "invalid": [3], "failed": []}
 
 
 # ── how rows are read ───────────────────────────────────────────────────────────────────────────────────────

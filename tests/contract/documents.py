@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from tests.forked import Forked
 
 from answerkey.cli import main
 
@@ -45,6 +46,8 @@ COMMENT = re.compile(r"(?:^|\s)#\s(.*)$")
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 #: What a shell has to read.
 SHELL_SIGNS = re.compile(r"[$*|&;`]|^\w+=")
+#: What no shell changes, whatever signs are in it.
+QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
 #: A variable in quotation marks, which needs no shell.
 VARIABLE = re.compile(r'"\$(\w+)"')
 SERVES = re.compile(r"^answerkey view\b|^python -m answerkey\.testing\b")
@@ -240,7 +243,7 @@ class Desk:
         if SERVES.match(text):
             return self._serve(text)
         plain = VARIABLE.sub(lambda found: os.environ[found[1]], text)
-        if text.startswith("answerkey ") and not SHELL_SIGNS.search(plain):
+        if text.startswith("answerkey ") and not SHELL_SIGNS.search(QUOTED.sub("", plain)):
             return self._call(plain)
         done = subprocess.run(
             ["bash", "-c", text],  # noqa: S607  # whichever the reader has
@@ -269,15 +272,18 @@ class Desk:
 
     def _serve(self, text: str) -> tuple[int, str, str]:
         """Start a command that serves, wait for its address, and press Ctrl-C."""
-        words = shlex.split(text.replace("answerkey", "python -m answerkey", 1) if text[0] == "a" else text)
-        with subprocess.Popen(
-            [sys.executable, *words[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        first, *words = shlex.split(text)
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with (
+            Forked(words, **streams)
+            if first == "answerkey"
+            else subprocess.Popen([sys.executable, *words], **streams)
         ) as process:
             assert process.stdout is not None
-            first = process.stdout.readline()
+            address = process.stdout.readline()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE)
-            return process.returncode, first + out, err
+            return process.returncode, address + out, err
 
     def _carry_out_python(self, block: Block) -> list[str]:
         if re.search(r"^def test_", block.source, re.MULTILINE):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import io
 import json
+import multiprocessing
 import os
 import runpy
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +136,25 @@ def call() -> Callable[..., Called]:
         return Called(code, out.getvalue(), err.getvalue())
 
     return call_main
+
+
+#: What worker processes import before they begin.
+WORK = ("answerkey.dataset_audit.audit", "answerkey.evaluate.runner", "answerkey.run_audit.audit")
+
+
+@pytest.fixture(scope="session")
+def forking() -> BaseContext:
+    """Return how processes are forked from one that has imported what workers need."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(WORK))
+    forkserver.ensure_running()
+    return context
+
+
+@pytest.fixture
+def quick_workers(forking: BaseContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork worker processes: how they start is tested elsewhere."""
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: forking)
 
 
 @pytest.fixture(scope="session")

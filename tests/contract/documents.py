@@ -21,6 +21,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,8 @@ def _read_console(text: str) -> tuple[Command, ...]:
 
 def _read_ci(name: str, text: str, line: int = 1) -> Iterator[Block]:
     """Yield a block for each job of a workflow, and for each hook."""
+    if not re.search(r"\b(steps|script|entry):", text):
+        return
     try:
         content = YAML(typ="safe").load(text)
     except Exception:  # noqa: BLE001  # a part of a file with `…` in it is no workflow
@@ -188,13 +191,17 @@ class Desk:
     def _kept(self) -> Path:
         return self.folder.with_name(f"{self.folder.name}-kept")
 
+    @cached_property
+    def _kept_files(self) -> dict[str, tuple[int, int] | None]:
+        return _list_files(self._kept)
+
     def keep(self) -> None:
         """Keep the folder as it is now, to be restored before each block."""
         shutil.copytree(self.folder, self._kept, symlinks=True)
 
     def restore(self) -> None:
         """Make the folder what it was: remove what is new, copy back what changed or is gone."""
-        kept, here = _list_files(self._kept), _list_files(self.folder)
+        kept, here = self._kept_files, _list_files(self.folder)
         for name in sorted(here.keys() - kept.keys(), reverse=True):
             path = self.folder / name
             path.rmdir() if here[name] is None else path.unlink()
@@ -251,14 +258,15 @@ class Desk:
             text=True,
             timeout=PATIENCE,
             check=False,
-            env=self._paths,
+            **self._surroundings,
         )
         return done.returncode, done.stdout, done.stderr
 
     @property
-    def _paths(self) -> dict[str, str]:
+    def _surroundings(self) -> dict[str, Any]:
+        shared = Forked.share()
         folders = (str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
-        return {**os.environ, "PATH": os.pathsep.join(folders)}
+        return shared | {"env": {**shared["env"], "PATH": os.pathsep.join(folders)}}
 
     def _call(self, text: str) -> tuple[int, str, str]:
         """Return what a plain command line does, without a process of its own."""

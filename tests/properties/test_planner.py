@@ -264,7 +264,7 @@ def test_texts_are_what_render_prints(source: str) -> None:
 # Random templates of what columns compute -------------------------------------------------------------------
 
 #: How many, and on how many rows each; the long series has 4,000 on 400.
-RANDOM_TEMPLATES, RANDOM_ROWS = (4_000, 400) if os.environ.get("ANSWERKEY_LONG") else (48, 48)
+RANDOM_TEMPLATES, RANDOM_ROWS = (4_000, 400) if os.environ.get("ANSWERKEY_LONG") else (60, 48)
 PLACES = [
     *[
         "answer",

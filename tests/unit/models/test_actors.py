@@ -179,7 +179,7 @@ def test_completions_come_in_the_order_of_the_calls(server: TestServer) -> None:
 
 def test_few_calls_are_spread_as_well(server: TestServer) -> None:
     """The first actor does not take all."""
-    server.change(delay=0.3)
+    server.change(delay=1)
     actors = FakeActors()
     with open_client(server.url, actors) as client:
         client.complete(number_calls(8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,10 +89,11 @@ class FakeActor:
             if answer not in self._waiting:
                 return
             self._waiting.discard(answer)
-        if error is None:
-            answer.set_result(send(value))
-        else:
-            answer.set_exception(send(error))
+        with suppress(InvalidStateError):  # on a busy machine who asked has given up
+            if error is None:
+                answer.set_result(send(value))
+            else:
+                answer.set_exception(send(error))
 
 
 @dataclass

@@ -72,8 +72,8 @@ class ByFolder(LoadFileScheduling):  # type: ignore[misc]  # without types
         return folder or str(super()._split_scope(nodeid))
 
 
-#: They share a browser, and runs and reports to look at.
-TOGETHER = ("tests/browser/",)
+#: They share a browser, and runs and reports to look at; and a library for statistics.
+TOGETHER = ("tests/browser/", "tests/unit/metrics/")
 
 
 @pytest.hookimpl(optionalhook=True)

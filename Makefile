@@ -26,8 +26,14 @@ help:
 demo: $(VENV)/run-ready
 	@$(BIN)/answerkey demo
 
+# The tests write some ten thousand small files, which are gone when their test has passed: they lie in memory
+# where there are 4 GB for them and programs can be started there, else where temporary files are.
+MEMORY := /dev/shm
+IN_MEMORY = $(shell [ "$$(df -kP $(MEMORY) | awk 'END {print $$4}')" -gt 4000000 ] && probe=$$(mktemp $(MEMORY)/XXXXXX) && \
+  chmod +x $$probe && { $$probe && echo PYTEST_DEBUG_TEMPROOT=$(MEMORY); rm $$probe; })
+
 test: $(VENV)/dev-ready chromium
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests
+	$(IN_MEMORY) $(BIN)/python -m pytest -q -n 2 --dist loadfile -o tmp_path_retention_policy=failed tests
 
 # Without what is drawn at random, and without what takes long: it covers nothing more.
 COVERED := reader runs scorers templates

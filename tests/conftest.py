@@ -5,18 +5,23 @@ from __future__ import annotations
 import gc
 import io
 import json
+import multiprocessing
 import os
 import runpy
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from answerkey.cli import main
 from answerkey.models.names import LOCAL, PROVIDERS
@@ -42,6 +47,39 @@ def pytest_collection() -> Iterator[None]:
     gc.freeze()
     gc.set_threshold(50_000)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Tell the process that counts only what it counts: neither fixtures that were made nor their end.
+
+    For each test there would be six messages, which took a part of the time of all tests.
+    """
+    if not hasattr(item.config, "workerinput") or item.config.getoption("durations") is not None:
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+class ByFolder(LoadFileScheduling):  # type: ignore[misc]  # without types
+    """Hands out files, and all of a folder at once where its files share what is dear to make."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = next((one for one in TOGETHER if nodeid.startswith(one)), None)
+        return folder or str(super()._split_scope(nodeid))
+
+
+#: They share a browser, and runs and reports to look at; and a library for statistics.
+TOGETHER = ("tests/browser/", "tests/unit/metrics/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder | None:  # noqa: ANN401  # of xdist
+    """Return who hands out the tests where files are handed out."""
+    return ByFolder(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @dataclass(frozen=True)
@@ -98,6 +136,25 @@ def call() -> Callable[..., Called]:
         return Called(code, out.getvalue(), err.getvalue())
 
     return call_main
+
+
+#: What worker processes import before they begin.
+WORK = ("answerkey.dataset_audit.audit", "answerkey.evaluate.runner", "answerkey.run_audit.audit")
+
+
+@pytest.fixture(scope="session")
+def forking() -> BaseContext:
+    """Return how processes are forked from one that has imported what workers need."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(WORK))
+    forkserver.ensure_running()
+    return context
+
+
+@pytest.fixture
+def quick_workers(forking: BaseContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork worker processes: how they start is tested elsewhere."""
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: forking)
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+#: The command `answerkey` of a shell that has the descriptor of `Forked.share`: it asks for a fork as well.
+COMMAND = f"""#!{sys.executable} -IS
+import array, json, os, socket, sys
+told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+asked = {{"words": sys.argv[1:], "first": "", "folder": os.getcwd(), "environment": dict(os.environ)}}
+files = array.array("i", [0, 1, 2, theirs.fileno()])
+server = socket.socket(fileno=int(os.environ["FORKED"]))
+body = json.dumps(asked | {{"is_leader": False}}).encode()
+server.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+theirs.close()
+told.recv(20)
+sys.exit(os.waitstatus_to_exitcode(int(told.recv(20))))
+"""
 #: Those that import much more, or that do something when they are imported.
 LEFT_OUT = ("answerkey.testing", "answerkey.__main__", "answerkey.adapters", "answerkey.engines.ray")
 MOST = 1_000_000  # bytes of a request
@@ -75,6 +88,12 @@ class Forked(subprocess.Popen[Any]):
             if pid:
                 self._handle_exitstatus(status)  # type: ignore[attr-defined]  # of the library alone
         return self.returncode
+
+    @classmethod
+    def share(cls) -> dict[str, Any]:
+        """Return the settings of a process whose commands are `COMMAND`, which is on its path."""
+        descriptor = cls._open_server().fileno()
+        return {"pass_fds": [descriptor], "env": {**os.environ, "FORKED": str(descriptor)}}
 
     @classmethod
     def _open_server(cls) -> socket.socket:

@@ -170,6 +170,7 @@ def test_streamed_files_in_shards_give_the_same_numbers(
         assert run_rows(folder, name, ROWS) == expected
 
 
+@pytest.mark.usefixtures("quick_workers")
 @pytest.mark.parametrize("spread", ["alone", "threads", "processes"])
 @pytest.mark.parametrize("with_copy", [False, True])
 def test_every_spread_gives_the_same_numbers(
@@ -205,6 +206,7 @@ def test_completions_of_another_file_give_the_same_numbers(
     assert found == expected
 
 
+@pytest.mark.usefixtures("quick_workers")
 def test_templates_of_every_plan_give_the_same_numbers_in_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: tuple[Any, list[dict[str, Any]]]
 ) -> None:

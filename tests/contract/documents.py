@@ -21,10 +21,12 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from tests.forked import Forked
 
 from answerkey.cli import main
 
@@ -45,6 +47,8 @@ COMMENT = re.compile(r"(?:^|\s)#\s(.*)$")
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 #: What a shell has to read.
 SHELL_SIGNS = re.compile(r"[$*|&;`]|^\w+=")
+#: What no shell changes, whatever signs are in it.
+QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
 #: A variable in quotation marks, which needs no shell.
 VARIABLE = re.compile(r'"\$(\w+)"')
 SERVES = re.compile(r"^answerkey view\b|^python -m answerkey\.testing\b")
@@ -153,6 +157,8 @@ def _read_console(text: str) -> tuple[Command, ...]:
 
 def _read_ci(name: str, text: str, line: int = 1) -> Iterator[Block]:
     """Yield a block for each job of a workflow, and for each hook."""
+    if not re.search(r"\b(steps|script|entry):", text):
+        return
     try:
         content = YAML(typ="safe").load(text)
     except Exception:  # noqa: BLE001  # a part of a file with `…` in it is no workflow
@@ -185,13 +191,17 @@ class Desk:
     def _kept(self) -> Path:
         return self.folder.with_name(f"{self.folder.name}-kept")
 
+    @cached_property
+    def _kept_files(self) -> dict[str, tuple[int, int] | None]:
+        return _list_files(self._kept)
+
     def keep(self) -> None:
         """Keep the folder as it is now, to be restored before each block."""
         shutil.copytree(self.folder, self._kept, symlinks=True)
 
     def restore(self) -> None:
         """Make the folder what it was: remove what is new, copy back what changed or is gone."""
-        kept, here = _list_files(self._kept), _list_files(self.folder)
+        kept, here = self._kept_files, _list_files(self.folder)
         for name in sorted(here.keys() - kept.keys(), reverse=True):
             path = self.folder / name
             path.rmdir() if here[name] is None else path.unlink()
@@ -240,7 +250,7 @@ class Desk:
         if SERVES.match(text):
             return self._serve(text)
         plain = VARIABLE.sub(lambda found: os.environ[found[1]], text)
-        if text.startswith("answerkey ") and not SHELL_SIGNS.search(plain):
+        if text.startswith("answerkey ") and not SHELL_SIGNS.search(QUOTED.sub("", plain)):
             return self._call(plain)
         done = subprocess.run(
             ["bash", "-c", text],  # noqa: S607  # whichever the reader has
@@ -248,14 +258,15 @@ class Desk:
             text=True,
             timeout=PATIENCE,
             check=False,
-            env=self._paths,
+            **self._surroundings,
         )
         return done.returncode, done.stdout, done.stderr
 
     @property
-    def _paths(self) -> dict[str, str]:
+    def _surroundings(self) -> dict[str, Any]:
+        shared = Forked.share()
         folders = (str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
-        return {**os.environ, "PATH": os.pathsep.join(folders)}
+        return shared | {"env": {**shared["env"], "PATH": os.pathsep.join(folders)}}
 
     def _call(self, text: str) -> tuple[int, str, str]:
         """Return what a plain command line does, without a process of its own."""
@@ -269,15 +280,18 @@ class Desk:
 
     def _serve(self, text: str) -> tuple[int, str, str]:
         """Start a command that serves, wait for its address, and press Ctrl-C."""
-        words = shlex.split(text.replace("answerkey", "python -m answerkey", 1) if text[0] == "a" else text)
-        with subprocess.Popen(
-            [sys.executable, *words[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        first, *words = shlex.split(text)
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with (
+            Forked(words, **streams)
+            if first == "answerkey"
+            else subprocess.Popen([sys.executable, *words], **streams)
         ) as process:
             assert process.stdout is not None
-            first = process.stdout.readline()
+            address = process.stdout.readline()
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE)
-            return process.returncode, first + out, err
+            return process.returncode, address + out, err
 
     def _carry_out_python(self, block: Block) -> list[str]:
         if re.search(r"^def test_", block.source, re.MULTILINE):

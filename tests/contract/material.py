@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from tests.forked import COMMAND
 
 ROOT = Path(__file__).parents[2]
 LOGS = ROOT / "tests" / "unit" / "importers" / "logs"
@@ -170,8 +172,9 @@ def _lay_out_evals() -> None:
 def _lay_out_tools() -> None:
     Path(".config/fish/completions").mkdir(parents=True)
     Path("bin").mkdir()
-    Path("bin/pip").write_text(PIP, encoding="utf-8")
-    Path("bin/pip").chmod(0o755)
+    for name, text in (("pip", PIP), ("answerkey", COMMAND)):
+        Path("bin", name).write_text(text, encoding="utf-8")
+        Path("bin", name).chmod(0o755)
 
 
 def _lay_out_runs(call: Callable[..., Any]) -> None:
@@ -247,6 +250,7 @@ def serve_store() -> Iterator[str]:
             store = f"http://127.0.0.1:{port}"
             while not _put(f"{store}/evals"):
                 assert server.poll() is None
+                time.sleep(0.05)
             yield store
         finally:
             server.terminate()

@@ -62,7 +62,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory, call: Callable[..., Any]) -> 
             "HF_ENDPOINT": hub,
             "HF_HOME": str(folder.with_name("hub")),
             "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
-            "PYTEST_ADDOPTS": " ".join(f"-p no:{name}" for name in FOREIGN_PLUGINS),
+            "PYTEST_ADDOPTS": " ".join(
+                [f"--basetemp={folder.with_name('pages')}", *(f"-p no:{name}" for name in FOREIGN_PLUGINS)]
+            ),
         }.items():
             patch.setenv(name, value)
         patch.chdir(folder)

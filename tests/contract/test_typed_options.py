@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from mypy import api
-
 from answerkey.evaluate.prepare import Options, RunOptions, ScoreOptions
 
 SNIPPET = """\
@@ -45,6 +43,8 @@ ak.export(run, too="csv")  # line 30
 
 def test_a_misspelt_option_is_an_error_for_mypy(tmp_path: Path) -> None:
     """What is right passes in strict mode; each mistake is told at its line, and nothing else is."""
+    from mypy import api  # it takes long to import
+
     file = tmp_path / "snippet.py"
     file.write_text(SNIPPET, encoding="utf-8")
     cache = Path(__file__).parents[2] / ".mypy_cache"

@@ -1,4 +1,4 @@
-"""Laws that are checked in a process of their own, which Polars may end: `python -m tests.fuzz.apart NAME`.
+"""Laws that are checked in a process of their own, which Polars may end: `python -m tests.fuzz.apart`.
 
 What reads Parquet and Arrow in Polars asks for as much memory as a damaged file names, and ends its process
 when there is none. No code of ours can catch that. Every other end of the process breaks the law.
@@ -28,12 +28,12 @@ _LENGTH = struct.Struct("<I")
 
 
 class Worker:
-    """A process that checks one law on what it is sent."""
+    """A process that checks laws on what it is sent."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.apart", name],
+            [sys.executable, "-m", "tests.fuzz.apart"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
@@ -41,12 +41,12 @@ class Worker:
             env={**os.environ, "RUST_BACKTRACE": "0"},
         )
 
-    def ask(self, raw: bytes) -> bytes | None:
-        """Return what the process says of an input; None when it has ended."""
+    def ask(self, name: str, raw: bytes) -> bytes | None:
+        """Return what the process says of an input under a law; None when it has ended."""
         sent, came = self._process.stdin, self._process.stdout
         assert sent is not None
         assert came is not None
-        sent.write(_LENGTH.pack(len(raw)) + raw)
+        sent.write(b"".join(_LENGTH.pack(len(one)) + one for one in (name.encode(), raw)))
         sent.flush()
         if not select.select([came], [], [], SECONDS)[0]:
             self._process.kill()
@@ -72,31 +72,31 @@ def _close(stream: IO[bytes]) -> None:
         return
 
 
-_WORKERS: dict[str, Worker] = {}
+_WORKERS: list[Worker] = []
 
 
 def check_apart(name: str, raw: bytes) -> None:
-    """Check a law on an input in another process, which is kept for the next."""
-    if name not in _WORKERS:
-        _WORKERS[name] = Worker(name)
+    """Check a law on an input in another process, which is kept for the next, of any law."""
+    if not _WORKERS:
+        _WORKERS.append(Worker())
     try:
-        found = _WORKERS[name].ask(raw)
+        found = _WORKERS[0].ask(name, raw)
     except BrokenPipeError:
         found = None
     except AssertionError:
-        _WORKERS.pop(name).end()
+        _WORKERS.pop().end()
         raise
     if found is None:
-        code, told = _WORKERS.pop(name).end()
+        code, told = _WORKERS.pop().end()
         is_foreign = code == -signal.SIGABRT and any(words in told for words in FOREIGN_ENDS)
         assert is_foreign, f"the process ended with {code}: {told.decode(errors='replace')}"
     assert not found, found.decode(errors="replace")
 
 
 def close_workers() -> None:
-    """End the processes that wait for an input."""
-    for name in list(_WORKERS):
-        worker = _WORKERS.pop(name)
+    """End the process that waits for an input."""
+    while _WORKERS:
+        worker = _WORKERS.pop()
         stream = worker._process.stdin
         if stream is not None:
             _close(stream)
@@ -111,12 +111,13 @@ def find_law(name: str) -> Callable[[bytes], None]:
     return LAWS[name].check
 
 
-def serve(name: str) -> None:
-    """Check what comes on stdin until it ends; say nothing, or what was wrong."""
+def serve() -> None:
+    """Check what comes on stdin, a law and an input, until it ends; say nothing, or what was wrong."""
     sent, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while head := sent.read(_LENGTH.size):
-        raw = sent.read(*_LENGTH.unpack(head))
+        name = sent.read(*_LENGTH.unpack(head)).decode()
+        raw = sent.read(*_LENGTH.unpack(sent.read(_LENGTH.size)))
         told = b""
         try:
             find_law(name)(raw)
@@ -127,4 +128,4 @@ def serve(name: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -49,6 +50,12 @@ def draw_bytes(law: Law) -> st.SearchStrategy[bytes]:
     return st.one_of(ways).map(lambda raw: raw[:LONGEST])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _close_workers() -> Iterator[None]:
+    yield
+    close_workers()
+
+
 @pytest.mark.parametrize("name", TARGETS)
 def test_law_holds_for_any_bytes(name: str) -> None:
     """Nothing but an error of ours, or the outcome that was promised, comes out; and in time."""
@@ -68,7 +75,4 @@ def test_law_holds_for_any_bytes(name: str) -> None:
         law.check(raw)
         assert time.process_time() - began < SECONDS
 
-    try:
-        check()
-    finally:
-        close_workers()
+    check()

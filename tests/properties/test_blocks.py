@@ -24,7 +24,7 @@ from answerkey.types import Notice
 LONG = bool(os.environ.get("ANSWERKEY_LONG"))
 EXAMPLES = 20_000 if LONG else 40
 #: Files of each format.
-FILES = 20_000 if LONG else 150
+FILES = 20_000 if LONG else 80
 #: Whole numbers and fractions at their limits, escapes, and what JSON has not.
 ODD_VALUES = (
     "1.0", "1e5", "-0", "-0.0", "0.1", "1E400", "007", "+1", "1.", ".5", "NaN", "Infinity", "-Infinity",

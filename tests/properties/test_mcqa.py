@@ -115,7 +115,7 @@ def test_column_form_is_judge_row_by_row(extraction: str) -> None:
     """For all completions and choices, the column form gives exactly what `judge` gives for each row."""
 
     @given(draw_tables())
-    @settings(max_examples=120 if IS_LONG else 20)
+    @settings(max_examples=120 if IS_LONG else 12)
     def check(table: tuple[list[str], list[Completion], list[str]]) -> None:
         choices, completions, truths = table
         expected = [
@@ -138,7 +138,7 @@ def test_column_form_is_judge_on_many_texts(choices: Sequence[str]) -> None:
         random.choice(["", "", " ", "\n"])
         + random.choice([*choices, *choices, "", "E"])
         + "".join(random.choices(plain if number % 4 else pieces, k=random.randrange(9)))
-        for number in range(4000)
+        for number in range(4000 if IS_LONG else 1200)
     ]
     found = find_rule("first_character").read_all(pl.Series(texts), tuple(choices))
     expected = [rule.read_first_character(text, tuple(choices)) for text in texts]
@@ -146,7 +146,7 @@ def test_column_form_is_judge_on_many_texts(choices: Sequence[str]) -> None:
 
 
 @given(st.data())
-@settings(max_examples=200 if IS_LONG else 33)
+@settings(max_examples=200 if IS_LONG else 20)
 def test_head_decides_as_the_whole_text_or_not_at_all(data: st.DataObject) -> None:
     """Whatever a text goes on with: what the rule reads in a head, it reads in the text."""
     choices = tuple(data.draw(st.sampled_from(LISTS)))
@@ -213,10 +213,11 @@ def draw_own_rows(random: Random, count: int) -> tuple[Samples, Completions]:
 
 
 @pytest.mark.parametrize("extraction", ["first_character", "first_character_literal", "stated_answer"])
-@pytest.mark.parametrize("seed", range(20 if IS_LONG else 3))
+@pytest.mark.parametrize("seed", range(20 if IS_LONG else 2))
 def test_column_form_is_judge_where_no_two_rows_have_the_same_choices(extraction: str, seed: int) -> None:
     """Rows that expressions find in order, and the others, get what `judge` gives."""
-    samples, completions = draw_own_rows(Random(seed), 1500 if extraction == "first_character" else 150)
+    count = 1500 if IS_LONG else 600
+    samples, completions = draw_own_rows(Random(seed), count if extraction == "first_character" else 150)
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
     rows = zip(
         completions.frame["completion"],
@@ -249,7 +250,7 @@ def test_faults_and_notices_are_those_of_the_rule(
 
 
 @given(st.data())
-@settings(max_examples=200 if IS_LONG else 33)
+@settings(max_examples=200 if IS_LONG else 20)
 def test_correct_implies_valid(data: st.DataObject) -> None:
     """A correct completion is VALID and predicts the truth; an INVALID one has a reason."""
     choices = list(data.draw(st.sampled_from(LISTS)))
@@ -289,7 +290,7 @@ def test_order_and_shards_change_nothing(
 
 
 @given(st.data())
-@settings(max_examples=150 if IS_LONG else 25)
+@settings(max_examples=150 if IS_LONG else 16)
 def test_composed_and_decomposed_spellings_are_equal(data: st.DataObject) -> None:
     """The verdict on a completion does not depend on how its accented letters are spelt."""
     choices = list(data.draw(st.sampled_from(LISTS)))
@@ -311,7 +312,7 @@ def test_white_space_before_the_text_changes_nothing(data: st.DataObject) -> Non
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4), st.lists))
 @example(["A", "B"])
-@settings(max_examples=150 if IS_LONG else 25)
+@settings(max_examples=150 if IS_LONG else 16)
 def test_choices_of_any_kind_are_read_or_refused(value: object) -> None:
     """Whatever stands for the choices gives a verdict or a FAILED row, never an exception."""
     for spelling in (value, json.dumps(value), repr(value)):

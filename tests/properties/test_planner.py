@@ -15,7 +15,7 @@ from answerkey.templates import RowError, Template, planner
 from answerkey.types import Row, Samples
 
 #: Rows per template, over three kinds of table; the long series has 20,000.
-ROWS = 20_000 if os.environ.get("ANSWERKEY_LONG") else 160
+ROWS = 20_000 if os.environ.get("ANSWERKEY_LONG") else 96
 
 TEXTS = [
     *["", " ", "A", "b", "a b", "None", "True", "1", "03", "1.0", "{{ 7*7 }}", "[1, 2]", "A", "B", "C", "D"],
@@ -264,7 +264,7 @@ def test_texts_are_what_render_prints(source: str) -> None:
 # Random templates of what columns compute -------------------------------------------------------------------
 
 #: How many, and on how many rows each; the long series has 4,000 on 400.
-RANDOM_TEMPLATES, RANDOM_ROWS = (4_000, 400) if os.environ.get("ANSWERKEY_LONG") else (80, 48)
+RANDOM_TEMPLATES, RANDOM_ROWS = (4_000, 400) if os.environ.get("ANSWERKEY_LONG") else (60, 48)
 PLACES = [
     *[
         "answer",

@@ -74,21 +74,33 @@ class MessageLog:
 
     def __init__(self) -> None:
         self._path: str | None = None
+        self._is_told = False
         self._making = threading.Lock()
 
     @property
     def path(self) -> str:
-        """The name of the file."""
+        """The name of the file, for whoever is told of it."""
+        self._is_told = True
+        return self._make()
+
+    def write(self, message: dict[str, Any], *_: object) -> None:
+        """Write a message as Ray gives it to its own function for printing."""
+        with Path(self._make()).open("a", encoding="utf-8", errors="replace") as stream:
+            stream.writelines(f"{line}\n" for line in message["lines"])
+
+    def close(self) -> None:
+        """Remove the file if nobody was told of it."""
+        with self._making:
+            if self._path is not None and not self._is_told:
+                Path(self._path).unlink(missing_ok=True)
+                self._path = None
+
+    def _make(self) -> str:
         with self._making:
             if self._path is None:
                 handle, self._path = tempfile.mkstemp(prefix="answerkey-ray-", suffix=".log")
                 os.close(handle)
             return self._path
-
-    def write(self, message: dict[str, Any], *_: object) -> None:
-        """Write a message as Ray gives it to its own function for printing."""
-        with Path(self.path).open("a", encoding="utf-8", errors="replace") as stream:
-            stream.writelines(f"{line}\n" for line in message["lines"])
 
 
 class Cluster:
@@ -133,6 +145,7 @@ class Cluster:
             with suppress(self.ray.exceptions.RayError, OSError, RuntimeError):
                 self.ray.shutdown()
         self._printer["print_worker_logs"] = self._print
+        self.messages.close()
         if self._folder is not None:
             self._folder.cleanup()
         for name, value in self._before.items():

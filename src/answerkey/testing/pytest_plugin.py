@@ -137,9 +137,14 @@ def _run(config: pytest.Config, path: str | Path, options: dict[str, object]) ->
 
 
 def _find_folder(config: pytest.Config, path: str | Path) -> Path:
-    """Return a new folder for a run: where the command line says, else a temporary one."""
-    base = config.getoption("answerkey_out")
-    root = Path(base) if base else Path(tempfile.mkdtemp(prefix="answerkey-gates-"))
+    """Return a new folder for a run: where the command line says, else among the temporary ones of pytest.
+
+    Those can be looked at until pytest has been started three more times.
+    """
+    base, factory = config.getoption("answerkey_out"), vars(config).get("_tmp_path_factory")
+    if factory is not None and not base:
+        base = factory.mktemp("answerkey-gates")
+    root = Path(base or tempfile.mkdtemp(prefix="answerkey-gates-"))
     name = Path(path).resolve().parent.name if Path(path).suffix else Path(path).resolve().name
     return next(folder for number in count(1) if not (folder := root / f"{name}-{number}").exists())
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import chisquare
+from tests.lazy import stats
 
 import answerkey as ak
 from answerkey.dataset_audit import audit as auditing
@@ -179,7 +179,7 @@ def test_positions_and_baselines(tmp_path: Path) -> None:
         row["options"] = ["a much longer option " + str(row["question"]), "b", "c", "d"]
     found = audit(write(tmp_path, rows), similarity=None)
     counts = list(found.every.places[4])
-    expected = chisquare(counts)
+    expected = stats.chisquare(counts)
     assert counts == [140, 20, 20, 20]
     assert found.every.skew is not None
     assert found.every.skew.statistic == pytest.approx(expected.statistic)
@@ -230,6 +230,7 @@ def test_a_truth_may_be_a_label_without_an_option(tmp_path: Path) -> None:
     assert (found.every.places, found.every.longest.value) == ({4: (0, 0, 0, 10)}, 0.0)
 
 
+@pytest.mark.usefixtures("quick_workers")
 def test_blocks_and_processes_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However the rows are cut, and wherever they are looked at, the audit says the same."""
     path = write(tmp_path, [*make_rows(50), *make_rows(7), make_row("odd\ufffd?", "E")])
@@ -286,7 +287,7 @@ def test_known_facts_of_real_questions() -> None:
     assert (mmlu.rows, mmlu.every.places[4]) == (14_014, (3219, 3452, 3575, 3768))
     assert count(mmlu)["DUPLICATE_QUESTIONS"] == 79
     assert mmlu.every.skew is not None
-    assert mmlu.every.skew.p == pytest.approx(chisquare([3219, 3452, 3575, 3768]).pvalue)
+    assert mmlu.every.skew.p == pytest.approx(stats.chisquare([3219, 3452, 3575, 3768]).pvalue)
     arc = audit(SHARED / "arc_challenge/ARC-Challenge-Test.jsonl", similarity=None)
     assert (arc.every.n, sorted(arc.every.sizes)) == (1172, [3, 4, 5])
     assert {"1", "2", "3", "4"} <= set(arc.every.labels)

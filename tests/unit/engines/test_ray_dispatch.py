@@ -312,8 +312,11 @@ def test_rows_that_end_workers_are_searched_for_while_others_are_done(
 
 
 @pytest.mark.parametrize(("deaths", "tries"), [(2, 4), (99, 4)])
-def test_a_shard_in_which_no_row_is_to_blame_has_one_more_try(deaths: int, tries: int) -> None:
+def test_a_shard_in_which_no_row_is_to_blame_has_one_more_try(
+    deaths: int, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Then it is done, or given up; a search that is cut off is begun again."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ray, bad = FakeRay(2), Rows((1, 2))
 
     def fail(task: Task) -> RayError | None:
@@ -339,6 +342,19 @@ def test_messages_of_ray_are_kept_in_one_file(tmp_path: Path, monkeypatch: pytes
     log.write({"lines": ["another"]}, None, "")
     assert Path(log.path).read_text() == "a worker died\nfor ?\nanother\n"
     assert Path(log.path).stat().st_mode & 0o077 == 0
+    log.close()
+    assert Path(log.path).is_file()
+
+
+def test_a_file_of_which_nobody_was_told_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the cluster that it is about; closing one that was never made does nothing."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    log = MessageLog()
+    log.close()
+    log.write({"lines": ["a node is gone"]}, None, "")
+    assert len(list(tmp_path.iterdir())) == 1
+    log.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("work", [apply_function, search_shard])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import operator
 import os
@@ -24,7 +25,8 @@ from answerkey.engines import Engine, open_engine
 from answerkey.engines.ray_engine import ActorObject, RayEngine
 from answerkey.models.actors import ActorLostError
 
-ray = pytest.importorskip("ray")
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("needs `answerkey[ray]`", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayEngine]:
         assert Path(messages.path).is_file()
     yield opened
     del opened, messages
-    ray.shutdown()
+    import_module("ray").shutdown()
     processes = [one for one in gc.get_objects() if isinstance(one, subprocess.Popen)]
     for one in processes:  # Ray ends its own and does not wait for them; other tests have theirs
         if "/ray/" in str(one.args)[:200] and "answerkey" not in str(one.args):

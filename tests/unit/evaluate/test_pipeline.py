@@ -71,6 +71,7 @@ def refuse(folder: Path, rows: list[dict[str, Any]], out: Path | str, **changes:
     return str(caught.value)
 
 
+@pytest.mark.usefixtures("quick_workers")
 @pytest.mark.parametrize("spread", ["alone", "apart", "threads", "processes"])
 def test_wrong_rows_are_told_the_same_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: str

@@ -59,6 +59,7 @@ def test_outputs_of_mmlu_pro_are_read_from_the_archive(
 
 
 @cache
+@cache
 def read_known() -> dict[tuple[str, tuple[str, ...]], str]:
     """Return the right letters of all MMLU and ARC questions, by question and options."""
     known: dict[tuple[str, tuple[str, ...]], str] = {}
@@ -114,12 +115,8 @@ def test_every_field_of_a_real_log_is_right(
     known, wrong = read_known(), []
     for row in desk.asked(task="" if len(found.tasks) == 1 else key):
         options = tuple(one.strip() for one in row["options"] or ())
-        right = [
-            letter
-            for (asked, texts), letter in known.items()
-            if texts == options and asked == row["question"].strip()
-        ]
-        if "ABCDE"[row["choices"].index(row["answer"])] not in right:
+        right = known.get((row["question"].strip(), options))
+        if "ABCDE"[row["choices"].index(row["answer"])] != right:
             wrong.append(row)
     assert wrong == []
     if ours is not None:

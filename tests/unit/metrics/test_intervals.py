@@ -10,8 +10,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from scipy import stats
-from scipy.stats import binomtest, chi2, chisquare, sem, t
+from tests.lazy import stats
 
 from answerkey.errors import ScoringError
 from answerkey.metrics import Mean, average_counts, intervals, wilson
@@ -60,7 +59,7 @@ def test_real_share_has_its_known_interval() -> None:
 )
 def test_interval_agrees_with_scipy(successes: int, n: int) -> None:
     """The interval is Wilson's without continuity correction; none and all touch the ends exactly."""
-    theirs = binomtest(successes, n).proportion_ci(0.95, method="wilson")
+    theirs = stats.binomtest(successes, n).proportion_ci(0.95, method="wilson")
     assert wilson(successes, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
     assert (wilson(0, 7)[0], wilson(7, 7)[1]) == (0.0, 1.0)
 
@@ -81,7 +80,7 @@ def test_f1_carries_the_interval_of_its_hits_over() -> None:
 
 def test_student_reaches_t_standard_errors_to_both_sides() -> None:
     """The interval is value ± t · error; that of a share does not leave [0, 1]."""
-    reach = 0.1 * t.ppf(0.975, 9)
+    reach = 0.1 * stats.t.ppf(0.975, 9)
     assert student(0.9, 0.1, 9) == pytest.approx((0.9 - reach, 0.9 + reach), rel=1e-13)
     assert student(0.9, 0.1, 9, is_share=True) == pytest.approx((0.9 - reach, 1.0), rel=1e-13)
 
@@ -160,14 +159,14 @@ def test_shares_of_very_large_parameters_end_in_time() -> None:
 @pytest.mark.parametrize("point", [0.0, 1e-6, 0.1, 1.0, 3.841, 10.0, 40.0, 150.0, 700.0])
 def test_the_tail_is_that_of_scipy(point: float, df: int) -> None:
     """Own code and scipy agree to twelve digits."""
-    assert chi_square_tail(point, df) == pytest.approx(chi2.sf(point, df), rel=1e-11, abs=1e-300)
+    assert chi_square_tail(point, df) == pytest.approx(stats.chi2.sf(point, df), rel=1e-11, abs=1e-300)
 
 
 def test_one_group_is_the_usual_test() -> None:
     """With one group the test is scipy's `chisquare`."""
     counts = [3219, 3452, 3575, 3768]
     found = compare_counts([(counts, [sum(counts) / 4] * 4)])
-    expected = chisquare(counts)
+    expected = stats.chisquare(counts)
     assert found is not None
     assert found.df == 3
     assert found.statistic == pytest.approx(expected.statistic, rel=1e-12)
@@ -179,14 +178,14 @@ def test_groups_add_up() -> None:
     found = compare_counts([([30, 10], [20.0, 20.0]), ([10, 10, 10], [10.0] * 3)])
     assert found is not None
     assert (found.statistic, found.df) == (10.0, 3)
-    assert found.p == pytest.approx(chi2.sf(10, 3), rel=1e-12)
+    assert found.p == pytest.approx(stats.chi2.sf(10, 3), rel=1e-12)
     assert (compare_counts([]), compare_counts([([5], [5.0])])) == (None, None)
 
 
 @pytest.mark.parametrize(("point", "df", "error"), [(1e9, 10**9, 1e-4), (1e13 + 4.5e4, 10**13, 0.01)])
 def test_degrees_beyond_all_use_end_in_time(point: float, df: int, error: float) -> None:
     """An approximation takes the place of sums of so many terms; the first digits are right then."""
-    assert chi_square_tail(point, df) == pytest.approx(chi2.sf(point, df), abs=error)
+    assert chi_square_tail(point, df) == pytest.approx(stats.chi2.sf(point, df), abs=error)
 
 
 #: Values 1, 1, 0, 0, 1, 0 in clusters a, a, b, b, c, c.
@@ -204,7 +203,7 @@ def test_each_sample_a_cluster_is_the_plain_error() -> None:
     """Clusters of one are independent samples, and the corrected error is that of a mean."""
     values = [1, 0, 0, 1, 1, 0, 1]
     found, _ = measure_clustered_error([(Ratio(value, 1, 1), 1) for value in values])
-    assert found == pytest.approx(sem(values), rel=1e-15)
+    assert found == pytest.approx(stats.sem(values), rel=1e-15)
 
 
 def test_clusters_that_are_alike_may_be_counted() -> None:
@@ -230,7 +229,7 @@ def test_error_of_a_mean_is_that_of_scipy() -> None:
     ratio = Ratio(sum(units), 5 << UNIT_BITS, 5)
     tops, products = sum(unit**2 for unit in units), sum(units) << UNIT_BITS
     found = measure_error(ratio, tops=tops, products=products, bottoms=5 << 2 * UNIT_BITS)
-    assert found == pytest.approx(sem(numbers), rel=1e-15)
+    assert found == pytest.approx(stats.sem(numbers), rel=1e-15)
 
 
 @pytest.mark.parametrize("n", [0, 1])

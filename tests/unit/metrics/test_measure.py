@@ -10,8 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from scipy import stats
-from scipy.stats import sem
+from tests.lazy import stats
 
 import answerkey as ak
 from answerkey.metrics import (
@@ -119,7 +118,7 @@ def test_metadata_is_counted_per_trial() -> None:
     scores = make_scores({"x": [1] * 12}, {"letter": letters})
     value = finish(Frequency("letter"), scores, trials=TRIALS)["letter_A"]
     assert (value.value, value.n, value.interval_method) == (8 / 12, 12, "clustered_wilson")
-    assert value.std_error == pytest.approx(sem([0.5, 1, 1, 0, 0.5, 1]), rel=1e-14)
+    assert value.std_error == pytest.approx(stats.sem([0.5, 1, 1, 0, 0.5, 1]), rel=1e-14)
     assert (value.details["counts"], value.details["clusters"]) == ("trials", 6)
     few = make_scores({"x": [1, 0, 1, 1]}, {"letter": ["A", "B", "A", "A"]})
     value = finish(Frequency("letter"), few, trials=TRIALS)["letter_A"]
@@ -227,11 +226,11 @@ def test_groups_of_orders_have_the_means_of_their_samples() -> None:
     value = finish(Mean("x"), scores, samples, Design(("g",)))["x_mean"]
     assert show_groups(value) == [("p", 0.5, 3), ("q", 5 / 6, 3)]
     errors = [one.std_error for one in value.groups[0].values]
-    assert errors == [pytest.approx(sem([0.5, 1, 0])), pytest.approx(sem([1, 0.5, 1]))]
+    assert errors == [pytest.approx(stats.sem([0.5, 1, 0])), pytest.approx(stats.sem([1, 0.5, 1]))]
     value = finish(Frequency("letter"), scores, samples, Design(("g",)))["letter_A"]
     assert show_groups(value) == [("p", 2 / 3, 6), ("q", 0.5, 6)]
     errors = [one.std_error for one in value.groups[0].values]
-    assert errors == [pytest.approx(sem([0.5, 1, 0.5])), pytest.approx(sem([0, 1, 0.5]))]
+    assert errors == [pytest.approx(stats.sem([0.5, 1, 0.5])), pytest.approx(stats.sem([0, 1, 0.5]))]
     note = "an interval needs at least 5 samples, there are 3"
     assert {one.interval_note for one in value.groups[0].values} == {note}
 
@@ -241,7 +240,7 @@ def test_groups_of_trials_are_clustered_by_sample() -> None:
     scores = make_scores({"x": [1] * 6}, {"letter": list("ABAAAB")})
     value = finish(Frequency("letter"), scores, {"g": list("ppp")}, Design(("g",)), trials=TRIALS)["letter_A"]
     (only,) = value.groups[0].values
-    assert only.std_error == pytest.approx(sem([0.5, 1, 0.5]))
+    assert only.std_error == pytest.approx(stats.sem([0.5, 1, 0.5]))
     assert only.interval_note == "an interval needs at least 5 samples, there are 3"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from scipy import stats
+from tests.lazy import stats
 
 from answerkey.errors import ScoringError, SpecError
 from answerkey.metrics import Mean, Metric, wilson

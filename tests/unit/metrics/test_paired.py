@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from scipy import stats
+from tests.lazy import stats
 
 from answerkey.metrics import wilson
 from answerkey.metrics.paired import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,10 +89,11 @@ class FakeActor:
             if answer not in self._waiting:
                 return
             self._waiting.discard(answer)
-        if error is None:
-            answer.set_result(send(value))
-        else:
-            answer.set_exception(send(error))
+        with suppress(InvalidStateError):  # on a busy machine who asked has given up
+            if error is None:
+                answer.set_result(send(value))
+            else:
+                answer.set_exception(send(error))
 
 
 @dataclass
@@ -179,7 +180,7 @@ def test_completions_come_in_the_order_of_the_calls(server: TestServer) -> None:
 
 def test_few_calls_are_spread_as_well(server: TestServer) -> None:
     """The first actor does not take all."""
-    server.change(delay=0.3)
+    server.change(delay=1)
     actors = FakeActors()
     with open_client(server.url, actors) as client:
         client.complete(number_calls(8))

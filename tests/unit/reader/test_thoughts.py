@@ -82,6 +82,6 @@ def test_nothing_is_said_that_is_not_in_the_text(text: str) -> None:
 )
 def test_many_tokens_take_no_long_time(piece: str) -> None:
     """The time grows with the length of the text, not with its square."""
-    began = time.perf_counter()
+    began = time.process_time()
     split_thoughts(piece * 20_000)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

@@ -130,6 +130,7 @@ def test_rows_that_do_not_count_are_left_out() -> None:
         ({"fit_rows": lambda *_: 7}, 20),
     ],
 )
+@pytest.mark.usefixtures("quick_workers")
 def test_parts_and_processes_change_nothing(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], most: int | None
 ) -> None:

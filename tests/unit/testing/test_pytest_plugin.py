@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.forked import Forked
 
 ROW = "{question: '1+1?', answer: %s, completion: A}"
 RUN = """\
@@ -42,19 +44,29 @@ def write_project(folder: Path, answers: str, *, policies: str = POLICIES) -> No
     (folder / "run.yaml").write_text(RUN % rows + policies)
 
 
-def run_pytest(folder: Path, *words: str) -> tuple[int, str]:
-    """Return the exit code of pytest and what it says."""
+def run_pytest(folder: Path, *words: str, is_new: bool = False) -> tuple[int, str]:
+    """Return the exit code of pytest and what it says; answerkey is loaded before unless it `is_new`."""
+    plugin = ["-p", "answerkey.testing.pytest_plugin", "-p", "no:cacheprovider", "--basetemp", "temporary"]
+    given = ["-q", "-rs", "-W", "ignore::pytest.PytestAssertRewriteWarning", *plugin, *words]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    plugin = ["-p", "answerkey.testing.pytest_plugin", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", *plugin, *words],
-        cwd=folder,
-        env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "XDG_CACHE_HOME": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+    settings: dict[str, Any] = {
+        "cwd": folder,
+        "env": {
+            **environment,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "XDG_CACHE_HOME": str(folder / "cache"),
+        },
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+    }
+    with (
+        subprocess.Popen([sys.executable, "-m", "pytest", *given], **settings)
+        if is_new
+        else Forked([], first=f"import sys, pytest; sys.exit(pytest.main({given}))", **settings)
+    ) as process:
+        said, _ = process.communicate()
+    return process.returncode, said
 
 
 def test_every_rule_of_a_named_run_file_is_a_test(tmp_path: Path) -> None:
@@ -78,7 +90,7 @@ def test_nothing_is_collected_unless_it_is_named(tmp_path: Path) -> None:
         "import sys\n\ndef test_it():\n    assert 'answerkey.evaluate' not in sys.modules\n"
         "    assert 'aiohttp' not in sys.modules\n    assert 'polars' not in sys.modules\n"
     )
-    code, said = run_pytest(tmp_path)
+    code, said = run_pytest(tmp_path, is_new=True)
     assert (code, "1 passed" in said) == (0, True)
 
 
@@ -106,6 +118,8 @@ def test_the_fixture_runs_a_file_within_a_test(tmp_path: Path) -> None:
     assert code == 1
     assert "1 failed, 2 passed" in said
     assert "Gates  FAIL  1 of 2 passed, 1 failed" in said
+    kept = (tmp_path / "temporary").glob("answerkey-gates[0-9]/*/run.json")
+    assert sorted(path.parent.name for path in kept) == ["bad-1", "bad-1", "good-1"]
 
 
 def test_the_plugin_is_an_entry_point() -> None:

@@ -22,6 +22,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.evaluate import pipeline
+from answerkey.evaluate.checks import check_samples
 from answerkey.models.config import Secret
 from answerkey.runs.journal import Journal
 
@@ -280,7 +281,7 @@ def test_rows_of_finished_shards_are_not_checked_again(
         ak.run(TASK, dataset=rows, model=Asked().say, out=tmp_path / "run", max_calls=60, allow_failed=1)
     monkeypatch.setattr("answerkey.evaluate.prepare.SHARD_ROWS", 10)
     monkeypatch.setattr("answerkey.evaluate.prepare.choose_shard_rows", lambda *_: 10)
-    seen, check = list[int](), pipeline.check_samples
+    seen, check = list[int](), check_samples
 
     def look(*arguments: Any) -> Any:  # noqa: ANN401 - as `check_samples`
         seen.append(arguments[1].offset)

@@ -256,16 +256,40 @@ def validate_node(model: type[M], node: Node | None, problems: Problems, *, name
     try:
         return model.model_validate(to_plain(node))
     except ValidationError as error:
-        return _report_mistakes(model, node, error, problems, name)
-
-
-def _report_mistakes(
-    model: type[M], node: Node, error: ValidationError, problems: Problems, name: str
-) -> M | None:
-    """Report what is wrong with a node, and return the values without it, or None when they need it."""
-    details = error.errors(include_url=False)
+        details = error.errors(include_url=False)
     for detail in sorted(_merge_alternatives(details), key=lambda one: one["type"] == "missing"):
-        _report(model, node, detail, problems=problems, name=name)
+        kind, loc, value, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
+        found, taken = node.find(loc[:-1] if kind in _EXTRA else loc)
+        is_open = isinstance(value, str) and bool(_UNRESOLVED.search(value))
+        if found.is_broken if kind == "missing" else kind not in _EXTRA and (is_open or value is BROKEN):
+            continue  # the cause has been reported
+        steps = ".".join(map(str, taken))
+        within = f" in `{steps}` of {name}" if steps else f" in {name}"
+        if kind == "missing":
+            if (found.place, str(loc[-1])) not in problems.misspelt:
+                hint = f"add `{loc[-1]}: …`"
+                problems.add("E108", f"`{loc[-1]}` is missing{within}", found.place, hint)
+        elif kind in _EXTRA:
+            key = str(loc[-1])
+            where = found.key_place(key)
+            if key in FOREIGN_KEYS:
+                message = f"`{key}` of the original platform is not done"
+                problems.add("E116", message, where, FOREIGN_KEYS[key])
+                continue
+            known = sorted(keys_at(model, loc[:-1]))
+            near = find_near(key, known)
+            problems.misspelt.update((found.place, one) for one in near)
+            hint = f"did you mean `{near[0]}`?" if near else f"keys there: {listing(known)}"
+            problems.add("E107", f"unknown key `{key}`{within}", where, hint)
+        elif kind == "union_tag_invalid":
+            known = [name.strip("'") for name in str(context.get("expected_tags", "")).split(", ")]
+            tag = str(context.get("tag"))
+            hint = suggest(tag, known) or f"types: {listing(known)}"
+            problems.add("E109", f"unknown type {tag!r}", found.at("type").place, hint)
+        else:
+            shown = "***" if _SECRETIVE & set(taken) else _shorten(value)
+            said = f"{f'`{steps}`' if steps else name} {_describe(detail, shown)}"
+            problems.add("E108", said, found.place, _advise(kind, value, context))
     # What must go for an error to go is the faulty node, or the one that lacks something.
     rest, faulty = node, {node.find(detail["loc"])[1] for detail in details}
     while () not in faulty:
@@ -302,45 +326,6 @@ def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
         )
         kept.extend(() if is_told else (detail,))
     return kept
-
-
-def _report(
-    model: type[BaseModel], node: Node, detail: ErrorDetails, *, problems: Problems, name: str
-) -> None:
-    kind, loc, value, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
-    found, taken = node.find(loc)
-    is_open = isinstance(value, str) and bool(_UNRESOLVED.search(value))
-    if found.is_broken if kind == "missing" else kind not in _EXTRA and (is_open or value is BROKEN):
-        return  # the cause has been reported
-    steps = ".".join(map(str, taken))
-    if kind == "missing":
-        within = f" in `{steps}` of {name}" if steps else f" in {name}"
-        if (found.place, str(loc[-1])) not in problems.misspelt:
-            hint = f"add `{loc[-1]}: …`"
-            problems.add("E108", f"`{loc[-1]}` is missing{within}", found.place, hint)
-    elif kind in _EXTRA:
-        holder, taken = node.find(loc[:-1])
-        key, steps = str(loc[-1]), ".".join(map(str, taken))
-        where = holder.key_place(key)
-        if key in FOREIGN_KEYS:
-            message = f"`{key}` of the original platform is not done"
-            problems.add("E116", message, where, FOREIGN_KEYS[key])
-            return
-        known = sorted(keys_at(model, loc[:-1]))
-        within = f" in `{steps}` of {name}" if steps else f" in {name}"
-        near = find_near(key, known)
-        problems.misspelt.update((holder.place, one) for one in near)
-        hint = f"did you mean `{near[0]}`?" if near else f"keys there: {listing(known)}"
-        problems.add("E107", f"unknown key `{key}`{within}", where, hint)
-    elif kind == "union_tag_invalid":
-        known = [name.strip("'") for name in str(context.get("expected_tags", "")).split(", ")]
-        tag = str(context.get("tag"))
-        hint = suggest(tag, known) or f"types: {listing(known)}"
-        problems.add("E109", f"unknown type {tag!r}", found.at("type").place, hint)
-    else:
-        shown = "***" if _SECRETIVE & set(taken) else _shorten(value)
-        said = f"{f'`{steps}`' if steps else name} {_describe(detail, shown)}"
-        problems.add("E108", said, found.place, _advise(kind, value, context))
 
 
 def _describe(detail: ErrorDetails, value: str) -> str:

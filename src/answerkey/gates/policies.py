@@ -214,8 +214,7 @@ def _build_definition(node: Node, problems: Problems, base: Path) -> Definition 
         hint = 'YAML reads `>` and `|` as the beginning of a text block: write the operator in quotes, `">="`'
         problems.add("E108", "`operator` is not in quotes", operator.place, hint)
         return None
-    read = RULE.read(node, problems)
-    built: Definition | None = None if read is None else read[1]
+    built: Definition | None = RULE.read(node, problems)[1]
     if not isinstance(built, NotWorse) or built.baseline is None:
         return built
     try:

@@ -231,7 +231,7 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
     if trials is not None:
         _check_score_names(trials, steps, written.entries["trials"], problems)
     solver, solver_fields = None, None
-    if "solver" in stated and (read := SOLVER.read(written.entries["solver"], problems)) and read[1]:
+    if "solver" in stated and all(read := SOLVER.read(written.entries["solver"], problems)):
         solver_fields, solver = read
         for name, error in solver.compile_templates()[1]:
             path = (int(step) if step.isdigit() else step for step in name.split("."))
@@ -468,9 +468,9 @@ def _build_scoring(
     entries: list[tuple[int, Node, Any, Scorer | None]] = []
     for index, written in enumerate(node.items):
         entry = carry_over(written, "scorer", problems)
-        read = SCORER.read(entry, problems, number=index + 1)
-        if read is not None:
-            entries.append((index, entry, *read))
+        fields, scorer = SCORER.read(entry, problems, number=index + 1)
+        if fields is not None:
+            entries.append((index, entry, fields, scorer))
         elif entry.at("type").text in SCORERS:  # mistakes in the metrics of one that cannot be built itself
             for number, part in enumerate(entry.at("metrics").items, start=1):
                 METRIC.read(part, problems, number=number)
@@ -490,9 +490,9 @@ def _build_scoring(
             problems.notice(message, entry.at("metrics").place, "leave `metrics` out to get the usual ones")
         found: list[tuple[Node, Any, Metric]] = []
         for number, part in enumerate(listed, start=1):
-            read = METRIC.read(part, problems, number=number)
-            if read is not None and read[1] is not None:
-                found.append((part, *read))
+            one, metric = METRIC.read(part, problems, number=number)
+            if metric is not None:
+                found.append((part, one, metric))
         if not is_stated:
             usual = [METRIC.model(str(one["type"])).model_validate(one) for one in defaults]
             found = [(entry, one, validation.build(one)) for one in usual]

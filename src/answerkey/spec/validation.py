@@ -242,16 +242,15 @@ _WORDS: dict[str, str] = {
 }
 
 
-def validate_node(model: type[M], node: Node | None, problems: Problems, *, name: str) -> M | None:
+def validate_node(model: type[M], node: Node, problems: Problems, *, name: str) -> M | None:
     """Return the model's values, or None when a required one is missing or wrong; `name` is for messages.
 
     Unknown keys and unsuitable optional values are reported and left out; errors that a broken value or an
     unresolved `<< config.x >>` would cause are not reported, since the cause has been.
     """
-    if node is None or not node.is_map:
-        if node is None or not node.is_broken:
-            shown = _shorten(None if node is None else to_plain(node))
-            problems.add("E108", f"{name} must be a mapping, not {shown}", node.place if node else None)
+    if not node.is_map:
+        if not node.is_broken:
+            problems.add("E108", f"{name} must be a mapping, not {_shorten(to_plain(node))}", node.place)
         return None
     try:
         return model.model_validate(to_plain(node))
@@ -435,17 +434,13 @@ class Part:
         kind = node.get("type")
         if kind is not None and kind.text in self.registry:
             return kind.text
-        self._refuse(node, kind, problems)
-        return None
-
-    def _refuse(self, node: Node, kind: Node | None, problems: Problems) -> None:
         if kind is None:
             label = f"`{self.name}`" if self.name != "source" else "dataset `source`"
             message = f"`type` is missing in {label}"
             message = message if node.is_map else f"{label} must be a mapping with a `type`"
             if not node.is_map or not node.is_broken:
                 problems.add("E108", message, node.place, f"types: {listing(self.registry)}")
-            return
+            return None
         name = str(kind.value if kind.is_scalar else None)
         supported = f"supported: {listing(sorted(self.registry))}"
         foreign = FOREIGN_TYPES.get(self.name, {}).get(name)
@@ -460,18 +455,19 @@ class Part:
             near = suggest(name, self.registry)
             hint = f"{near} {supported}" if near else f"{supported}{own}"
             problems.add("E109", f"unknown {self.name} type {name!r}", kind.place, hint)
+        return None
 
-    def read(self, node: Node, problems: Problems, *, number: int | None = None) -> tuple[Any, Built] | None:
+    def read(self, node: Node, problems: Problems, *, number: int | None = None) -> tuple[Any, Built]:
         """Return the fields of a node and the object they describe, which is None for one that refuses them.
 
-        None when there are no fields. `number` is for messages about an entry of a list.
+        Both are None when there are no fields. `number` is for messages about an entry of a list.
         """
         kind = self.choose(node, problems)
         if kind is None:
-            return None
+            return None, None
         name = f"{self.name} `{kind}`" if number is None else f"{self.name} {number} (`{kind}`)"
         fields = validate_node(self.model(kind), node, problems, name=name)
-        return None if fields is None else (fields, try_build(fields, node, problems))
+        return fields, None if fields is None else try_build(fields, node, problems)
 
 
 def assign_keys(

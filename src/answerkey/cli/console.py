@@ -173,11 +173,6 @@ class VisibleStream:
         """Write text so that all of it is seen."""
         return self._stream.write(self._show(text))
 
-    def writelines(self, texts: Iterable[str]) -> None:
-        """Write texts one by one."""
-        for text in texts:
-            self.write(text)
-
 
 def open_stream(*, is_json: bool) -> TextIO:
     """Return stdout for data: exact where a program reads it, visible where somebody looks at it."""
@@ -378,11 +373,10 @@ class BlockDisplay(Display):
         from answerkey.reports.terminal import BAR, PLAIN_BAR, draw_bar, draw_progress, draw_runs
 
         bar = BAR if is_unicode(sys.stderr) else PLAIN_BAR
-        if self.lanes:
-            runs = draw_runs([one.look() for one in self.lanes], self._console.width, bar=bar)
-            return Text("\n").join(map(colour_line, runs))
         lines = [draw_bar(*self._stage, bar=bar)] if self._stage else []
-        if self._observer is not None:
+        if self.lanes:
+            lines = draw_runs([one.look() for one in self.lanes], self._console.width, bar=bar)
+        elif self._observer is not None:
             lines = draw_progress(self._observer.look(), self._console.width, bar=bar)
         return Text("\n").join(map(colour_line, lines))
 

@@ -11,37 +11,37 @@ import click
 
 from answerkey.cli.console import Console, open_stream, write_json
 from answerkey.cli.options import (
-    CLUSTER_OPTIONS,
     COLUMN,
     CONFIG,
-    DIGITS,
     ENV,
     POLICY_OPTIONS,
     REPORT_OPTIONS,
-    Decorator,
     add_options,
+    command,
     complete_run,
     find_baseline,
     find_exit_code,
     keep_files,
     option,
-    with_console,
 )
 from answerkey.errors import RunError, SpecError
 
 RUNS = "runs"
 REGRESSED = 1
+DIGITS = option("--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17))
+CLUSTER_OPTIONS = (
+    option("--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."),
+    click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."),
+)
 
 
-@click.command(
+@command(
     "show",
-    epilog="""\b
-Examples:
-  answerkey show latest
-  answerkey show latest --group-by subject --digits 6
-  answerkey show latest --cluster-by passage
-  answerkey show latest --format markdown > summary.md
-  answerkey show latest --policies gates.yaml --junit gates.xml""",
+    "show latest",
+    "show latest --group-by subject --digits 6",
+    "show latest --cluster-by passage",
+    "show latest --format markdown > summary.md",
+    "show latest --policies gates.yaml --junit gates.xml",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @option("--group-by", "COLUMN", "Also measure for each value of a column.", "group_by", multiple=True)
@@ -61,7 +61,6 @@ Examples:
     default="text",
 )
 @add_options(*POLICY_OPTIONS, *REPORT_OPTIONS)
-@with_console
 def show_command(
     console: Console,
     run: str,
@@ -109,11 +108,10 @@ def show_command(
         return find_exit_code([found]) if found.gates else 0
 
 
-@click.command("explain", epilog="Example: answerkey explain latest 000002")
+@command("explain", "explain latest 000002")
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("sample", metavar="SAMPLE")
 @option("--task", "KEY", "Task, if the run has several.")
-@with_console
 def explain_command(console: Console, run: str, sample: str, *, task: str | None) -> None:
     """Show SAMPLE of RUN: row, prompt, completion, score, the rule that decided, and why.
 
@@ -129,9 +127,8 @@ def explain_command(console: Console, run: str, sample: str, *, task: str | None
     )
 
 
-@click.command("runs", epilog="Example: answerkey runs my-project/runs")
+@command("runs", "runs my-project/runs")
 @click.argument("folder", metavar="[DIR]", required=False)
-@with_console
 def runs_command(console: Console, folder: str | None) -> None:
     """List the runs below DIR (default `runs`), newest first."""
     from answerkey.reports.view import describe_listing, draw_listing, list_folder
@@ -146,13 +143,11 @@ def runs_command(console: Console, folder: str | None) -> None:
         console.say_text(f"no runs in `{folder or RUNS}`")
 
 
-@click.command(
+@command(
     "report",
-    epilog="""\b
-Examples:
-  answerkey report latest
-  answerkey report runs/a runs/b -o comparison.html
-  answerkey report latest --baseline runs/released""",
+    "report latest",
+    "report runs/a runs/b -o comparison.html",
+    "report latest --baseline runs/released",
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @option("-o", "FILE", "File to write; default the run's name with `.html`.", "--out")
@@ -160,23 +155,20 @@ Examples:
 @click.option("--common", is_flag=True, help="Compare on the samples that all runs have.")
 @option("--max-samples", "N", "Embed at most N rows of each task; default 20000.", type=click.IntRange(min=0))
 @option("--title", "TEXT", "Title of the page; default the name of the evaluation.")
-@with_console
 def report_command(
     console: Console,
     runs: tuple[str, ...],
     *,
     out: str | None,
     baseline: str | None,
-    common: bool,
-    max_samples: int | None,
-    title: str | None,
+    **chosen: Any,  # noqa: ANN401 - options of click
 ) -> None:
     """Write one HTML file that shows each RUN: numbers, plots, samples, and how several runs compare.
 
     RUN is a run folder, its name below `runs`, `latest`, or a folder of runs. The file opens from disk and
     loads nothing else. An existing file is replaced.
     """
-    from answerkey.reports.html import MOST_EMBEDDED, report
+    from answerkey.reports.html import report
     from answerkey.reports.view import find_run, find_runs
 
     found = find_runs(runs)
@@ -185,15 +177,8 @@ def report_command(
     name = "comparison" if len(found) > 1 or base else one.path.resolve().name if one.path else one.key
     path = Path(out or f"{name}.html")
     with console.display() as display:
-        written = report(
-            found,
-            path,
-            max_samples=MOST_EMBEDDED if max_samples is None else max_samples,
-            baseline=base,
-            common=common,
-            title=title,
-            progress=display.report,
-        )
+        given = {name: value for name, value in chosen.items() if value is not None}
+        written = report(found, path, baseline=base, progress=display.report, **given)
     left = "" if written["embedded"] == written["rows"] else f" of {written['rows']:,}"
     kilobytes = written["bytes"] / 1000
     size = f"{kilobytes / 1000:.1f} MB" if kilobytes >= 1000 else f"{kilobytes:.0f} kB"  # noqa: PLR2004
@@ -202,13 +187,11 @@ def report_command(
         console.say_text(f"{path}: {size}, {written['embedded']:,}{left} rows embedded")
 
 
-@click.command(
+@command(
     "view",
-    epilog="""\b
-Examples:
-  answerkey view
-  answerkey view my-project/runs --open
-  answerkey view --port 8080""",
+    "view",
+    "view my-project/runs --open",
+    "view --port 8080",
 )
 @click.argument("folder", metavar="[DIR]", required=False)
 @option(
@@ -221,7 +204,6 @@ Examples:
 @click.option("--open/--no-browser", "is_opened", default=False, help="Open the page in a browser.")
 @option("--host", "ADDRESS", "Listen on another address.", default="127.0.0.1")
 @click.option("--allow-network", is_flag=True, help="Allow --host to show your runs to other machines.")
-@with_console
 def view_command(
     console: Console, folder: str | None, *, port: int, is_opened: bool, host: str, allow_network: bool
 ) -> None:
@@ -261,13 +243,11 @@ def view_command(
             console.say_text("ended")
 
 
-@click.command(
+@command(
     "export",
-    epilog="""\b
-Examples:
-  answerkey export latest --to jsonl > rows.jsonl
-  answerkey export runs/my-run --to parquet -o rows.parquet
-  answerkey export latest --to inspect -o run.eval""",
+    "export latest --to jsonl > rows.jsonl",
+    "export runs/my-run --to parquet -o rows.parquet",
+    "export latest --to inspect -o run.eval",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @option(
@@ -280,7 +260,6 @@ Examples:
 @option("-o", "FILE", "File to write, in place of stdout; Parquet and Inspect need one.", "--out")
 @option("--task", "KEY", "Task, if the run has several.")
 @click.option("--raw", is_flag=True, help="CSV: write texts that look like formulas unchanged.")
-@with_console
 def export_command(
     console: Console, run: str, *, form: str, out: str | None, task: str | None, raw: bool
 ) -> None:
@@ -314,29 +293,22 @@ def export_command(
 _CLEAN = option("--clean", "VALUE", "Value of that column for a clean label; repeatable.", multiple=True)
 
 
-def _quality(text: str) -> Decorator:
-    return option("--label-quality", "COLUMN", text)
-
-
 def _require_column(clean: object, label_quality: str | None) -> None:
     if clean and label_quality is None:
         message = "`--clean` needs to know of which column"
         raise SpecError("E119", message, hint="name it with `--label-quality COLUMN`")
 
 
-@click.command(
+@command(
     "audit",
-    epilog="""\b
-Examples:
-  answerkey audit latest
-  answerkey audit runs/my-run --label-quality error_type --clean ok""",
+    "audit latest",
+    "audit runs/my-run --label-quality error_type --clean ok",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @option("--task", "KEY", "Task, if the run has several; default all.")
-@_quality("Also show every metric on rows with clean labels, by this column.")
+@option("--label-quality", "COLUMN", "Also show every metric on rows with clean labels, by this column.")
 @_CLEAN
 @DIGITS
-@with_console
 def audit_command(console: Console, run: str, *, digits: int | None, **chosen: Any) -> None:  # noqa: ANN401 - options of click
     """Read all completions of RUN by every rule and as other harnesses do, and report what stands out.
 
@@ -354,13 +326,11 @@ def audit_command(console: Console, run: str, *, digits: int | None, **chosen: A
     console.show(lambda: describe_audit(told), lambda: draw_audit(told, console.width, digits), told.notices)
 
 
-@click.command(
+@command(
     "audit-dataset",
-    epilog="""\b
-Examples:
-  answerkey audit-dataset my-project
-  answerkey audit-dataset questions.jsonl --column truth=answer:1
-  answerkey audit-dataset test.csv dev.csv --header question,A,B,C,D,answer""",
+    "audit-dataset my-project",
+    "audit-dataset questions.jsonl --column truth=answer:1",
+    "audit-dataset test.csv dev.csv --header question,A,B,C,D,answer",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @option("--question", "COLUMN", "Column of the question; repeatable.", multiple=True)
@@ -375,7 +345,7 @@ Examples:
 )
 @COLUMN
 @option("--header", "NAMES", "Column names of a CSV file that has no header line.")
-@_quality("Also show the numbers on rows with clean labels, by this column.")
+@option("--label-quality", "COLUMN", "Also show the numbers on rows with clean labels, by this column.")
 @_CLEAN
 @option(
     "--similarity",
@@ -388,7 +358,6 @@ Examples:
 @DIGITS
 @CONFIG
 @ENV
-@with_console
 def audit_dataset_command(
     console: Console,
     files: tuple[str, ...],
@@ -426,13 +395,11 @@ def audit_dataset_command(
         console.warn(one.notices)
 
 
-@click.command(
+@command(
     "compare",
-    epilog="""\b
-Examples:
-  answerkey compare runs/a runs/b
-  answerkey compare runs/a runs/b runs/c --cluster-by passage
-  answerkey compare latest --baseline runs/released --fail-on-regression""",
+    "compare runs/a runs/b",
+    "compare runs/a runs/b runs/c --cluster-by passage",
+    "compare latest --baseline runs/released --fail-on-regression",
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @option("--baseline", "RUN", "Compare every RUN with this one only.")
@@ -445,7 +412,6 @@ Examples:
 @option("--flips", "N", "List N flipped samples; default 10.", type=click.IntRange(min=0), default=10)
 @DIGITS
 @click.option("--fail-on-regression", is_flag=True, help="Exit 1 if a RUN is significantly worse.")
-@with_console
 def compare_command(
     console: Console,
     runs: tuple[str, ...],
@@ -503,14 +469,12 @@ def read_quantity(context: click.Context, option: click.Parameter, given: object
         raise SpecError("E119", message, hint="write it like 0.03, 1/9 or 3%") from error
 
 
-@click.command(
+@command(
     "power",
-    epilog="""\b
-Examples:
-  answerkey power --difference 0.02
-  answerkey power --accuracy 0.85 --correlation 0.5
-  answerkey power --difference 0.03 --omega2 1/9 --sigma2 1/6 --trials 10
-  answerkey power runs/a runs/b --samples 2000""",
+    "power --difference 0.02",
+    "power --accuracy 0.85 --correlation 0.5",
+    "power --difference 0.03 --omega2 1/9 --sigma2 1/6 --trials 10",
+    "power runs/a runs/b --samples 2000",
 )
 @click.argument("runs", metavar="[RUN [RUN]]", nargs=-1)
 @option("--difference", "D", "Difference to detect, such as 0.03.", callback=read_quantity)
@@ -536,7 +500,6 @@ Examples:
 @option("--alpha", "A", "Level of the test; default 0.05.", callback=read_quantity, default="0.05")
 @click.option("--unpaired", is_flag=True, help="The models answer different samples.")
 @option("--task", "KEY", "Task, if the runs have several.")
-@with_console
 def power_command(
     console: Console, runs: tuple[str, ...], *, wanted: float, unpaired: bool, **options: object
 ) -> None:

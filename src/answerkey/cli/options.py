@@ -92,31 +92,26 @@ def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
         names[option] = name
 
     def write(outcome: Sequence[Run] | AnswerkeyError) -> None:
-        if names:
-            _write_files(outcome, **names)
+        if not names:
+            return
+        from answerkey.reports import markdown
+        from answerkey.runs import write_output
+
+        error, runs = (outcome, ()) if isinstance(outcome, AnswerkeyError) else (None, outcome)
+        if "junit" in names:
+            text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
+            junit = Path(names["junit"])
+            write_output(junit, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
+        if "summary" in names:
+            page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
+            with Path(names["summary"]).open("a", encoding="utf-8", newline="\n") as stream:
+                stream.write(page)
 
     try:
         yield write
     except AnswerkeyError as error:
         write(error)
         raise
-
-
-def _write_files(
-    outcome: Sequence[Run] | AnswerkeyError, *, junit: str | None = None, summary: str | None = None
-) -> None:
-    from answerkey.reports import markdown
-    from answerkey.runs import write_output
-
-    error = outcome if isinstance(outcome, AnswerkeyError) else None
-    runs = () if isinstance(outcome, AnswerkeyError) else outcome
-    if junit is not None:
-        text = markdown.write_junit_fault(error) if error else markdown.write_junit(runs)
-        write_output(Path(junit), lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
-    if summary is not None:
-        page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
-        with Path(summary).open("a", encoding="utf-8", newline="\n") as stream:
-            stream.write(page)
 
 
 def find_baseline(options: Mapping[str, object]) -> dict[str, Any]:
@@ -211,28 +206,31 @@ def translate_option(name: str, known: Iterable[str]) -> str | None:
     return None
 
 
-#: Options as the verbs take them: name to value.
-Chosen = dict[str, Any]
+def command(name: str, *examples: str) -> Callable[[Command], click.Command]:
+    """Return what makes a command of a function: it is given a console, and its help ends with the examples.
 
+    Each of these begins with `answerkey`, which is left out here.
+    """
+    lines = [f"answerkey {one}" for one in examples]
+    epilog = f"Example: {lines[0]}" if len(lines) == 1 else "\n  ".join(("\b\nExamples:", *lines))
+    flags = {
+        ("--json", "as_json"): "Print one JSON object on stdout, nothing else.",
+        ("-v", "--verbose"): "Show more, and the traceback of an internal error.",
+        ("-q", "--quiet"): "Print only data and errors.",
+    }
 
-def with_console(function: Command) -> Command:
-    """Add `--json`, `-v` and `-q`, and hand the command a `Console` as its first argument."""
+    def make(function: Command) -> click.Command:
+        @wraps(function)
+        def speak(*args: object, as_json: bool, verbose: bool, quiet: bool, **options: object) -> int | None:
+            outer = click.get_current_context().obj or {}
+            verbose, quiet = verbose or outer.get("verbose", False), quiet or outer.get("quiet", False)
+            return function(Console(as_json, verbose, quiet), *args, **options)
 
-    @wraps(function)
-    def speak(*args: object, as_json: bool, verbose: bool, quiet: bool, **options: object) -> int | None:
-        outer = click.get_current_context().obj or {}
-        console = Console(as_json, verbose or outer.get("verbose", False), quiet or outer.get("quiet", False))
-        return function(console, *args, **options)
+        made = click.command(name, epilog=epilog)(speak)
+        made.params += [click.Option(words, is_flag=True, help=text) for words, text in flags.items()]
+        return made
 
-    return add_options(
-        click.option(
-            "--json", "as_json", is_flag=True, help="Print one JSON object on stdout, nothing else."
-        ),
-        click.option(
-            "-v", "--verbose", is_flag=True, help="Show more, and the traceback of an internal error."
-        ),
-        click.option("-q", "--quiet", is_flag=True, help="Print only data and errors."),
-    )(speak)
+    return make
 
 
 def add_options(*options: Decorator) -> Decorator:
@@ -265,21 +263,9 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
     return click.option(name, *more, multiple=True, callback=read, **options)
 
 
-def _set_prompt(context: click.Context, _option: click.Parameter, name: str | None) -> None:
-    if name is not None:
-        context.params["config"]["prompt"] = name
-
-
 # Read before the others: `--prompt` adds to it.
 CONFIG = pairs_option(
     "--config", "name=value", "k=4", metavar="K=V", help="Set a config value; repeatable.", is_eager=True
-)
-PROMPT = option(
-    "--prompt",
-    "NAME",
-    "Wording of a ready-made task's prompt: helm, lm-eval, official; short for `--config prompt=NAME`.",
-    expose_value=False,
-    callback=_set_prompt,
 )
 COLUMN = pairs_option(
     "--column",
@@ -289,132 +275,4 @@ COLUMN = pairs_option(
     metavar="PART=NAME",
     help="Name a column of a data file: `truth=answer:0`, `passage=` for none; repeatable.",
 )
-SAVE = option("--save", "DIR", "Also write a data file as a project of YAML files that does the same.")
-DIGITS = option("--digits", "N", "Print N digits; shares as fractions.", type=click.IntRange(min=0, max=17))
-CLUSTER_OPTIONS = (
-    option("--cluster-by", "COLUMN", "Column of samples that belong together, such as a passage."),
-    click.option("--uncorrected", is_flag=True, help="Leave out the correction C/(C-1) for few clusters."),
-)
 ENV = option("--env", "FILE", "Read environment values from FILE, not from the `.env` beside the project.")
-OUTSIDE = click.option("--allow-outside", is_flag=True, help="Allow FILE to use files outside its folder.")
-OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
-ENGINE, ENGINE_AGAIN = (
-    option(
-        "--engine",
-        "NAME",
-        f"local or ray: where shards are evaluated{as_before}.",
-        type=click.Choice(["local", "ray"]),
-        default=default,
-    )
-    for default, as_before in (("local", ""), (None, "; as before unless given"))
-)
-RAY_ADDRESS = option("--ray-address", "ADDRESS", "With `--engine ray`: the cluster, HOST:PORT or auto.")
-ALLOW_FAILED = option(
-    "--allow-failed",
-    "N|N%",
-    "Accept up to N (or N %) FAILED samples, and score the rest.",
-)
-TRUST = click.option(
-    "--trust-code", is_flag=True, help="Run the task's Python snippets, and trust them from now on."
-)
-ALLOW_HOST = option(
-    "--allow-host",
-    "HOST",
-    "Allow FILE to send your keys to this host; repeatable.",
-    "allow_hosts",
-    multiple=True,
-)
-COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
-
-DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
-PRICE = option(
-    "--price",
-    "IN:OUT",
-    "Price of a million prompt and completion tokens in USD; `:CACHED` for cached ones.",
-)
-ROW_OPTIONS = (
-    COLUMN,
-    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
-    option(
-        "--subsampling",
-        "HOW",
-        "head or random: which N samples to use.",
-        type=click.Choice(["head", "random"]),
-    ),
-    option("--seed", "N", "Seed of random subsampling.", type=int),
-    ENV,
-    OUTSIDE,
-)
-
-READ_AS = option(
-    "--as",
-    "WHAT",
-    "log or data: what FILE is, where it may be both.",
-    "read_as",
-    type=click.Choice(["log", "data"]),
-)
-TASK_OPTIONS = (
-    CONFIG,
-    PROMPT,
-    DATASET,
-    option("--completions", "FILE", "Score the completions recorded in this file."),
-    option(
-        "--completion-column",
-        "NAME",
-        "Column of completions, such as `completions.my-model`; repeatable, one run each.",
-        "completion_columns",
-        multiple=True,
-    ),
-    click.option(
-        "--split-thinking",
-        is_flag=True,
-        default=None,
-        help="Take thinking blocks such as `<think>…</think>` out of recorded completions.",
-    ),
-    *ROW_OPTIONS,
-    ALLOW_HOST,
-)
-CALL_OPTIONS = (
-    option(
-        "--cache-policy",
-        "POLICY",
-        "reuse (default), update or no-cache: how to use the cache of earlier calls.",
-        type=click.Choice(["reuse", "update", "no-cache"]),
-    ),
-    option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
-    option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
-    PRICE,
-)
-LIVE_OPTIONS = (
-    click.option(
-        "--batch/--no-batch",
-        default=None,
-        help="Send the calls through the provider's batch API, which is slower and cheaper.",
-    ),
-    *CALL_OPTIONS,
-    click.option(
-        "--stop-on-nonsense/--no-stop-on-nonsense",
-        default=None,
-        help="Stop also if the first 20 replies are all alike or cut off; or not even if most are INVALID.",
-    ),
-)
-DOCTOR_OPTIONS = (
-    option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0),
-    option("--max-cost", "USD", "Spend at most this; default 0.01.", default=0.01),
-    *(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST),
-)
-RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
-RESCORE_OPTIONS = (
-    CONFIG,
-    OUT,
-    ALLOW_FAILED,
-    TRUST,
-    COPY,
-    ENGINE,
-    RAY_ADDRESS,
-    ENV,
-    OUTSIDE,
-    ALLOW_HOST,
-    *CALL_OPTIONS,
-)
-RESUME_OPTIONS = (ENGINE_AGAIN, RAY_ADDRESS, ALLOW_FAILED, TRUST, ENV, ALLOW_HOST, *LIVE_OPTIONS)

@@ -15,26 +15,16 @@ import click
 
 from answerkey.cli.console import Console, write_json, write_lines
 from answerkey.cli.options import (
-    CALL_OPTIONS,
+    COLUMN,
     CONFIG,
-    DATASET,
-    DOCTOR_OPTIONS,
+    ENV,
     FAILED,
     INCOMPLETE,
-    LIVE_OPTIONS,
     POLICY_OPTIONS,
-    PROMPT,
-    READ_AS,
     REPORT_OPTIONS,
-    RESCORE_OPTIONS,
-    RESUME_OPTIONS,
-    ROW_OPTIONS,
-    RUN_OPTIONS,
-    SAVE,
-    TASK_OPTIONS,
-    Chosen,
     WriteFiles,
     add_options,
+    command,
     complete_model,
     complete_run,
     complete_task,
@@ -42,7 +32,6 @@ from answerkey.cli.options import (
     find_exit_code,
     keep_files,
     option,
-    with_console,
     write_files,
 )
 from answerkey.errors import AnswerkeyError, DataError, NoModelError, Problems, SpecError
@@ -54,15 +43,132 @@ if TYPE_CHECKING:
     from answerkey.evaluate.matrix import Matrix
     from answerkey.runs import Run
 
+#: Options as the verbs take them: name to value.
+Chosen = dict[str, Any]
 
-@click.command(
+
+def _set_prompt(context: click.Context, _option: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        context.params["config"]["prompt"] = name
+
+
+PROMPT = option(
+    "--prompt",
+    "NAME",
+    "Wording of a ready-made task's prompt: helm, lm-eval, official; short for `--config prompt=NAME`.",
+    expose_value=False,
+    callback=_set_prompt,
+)
+SAVE = option("--save", "DIR", "Also write a data file as a project of YAML files that does the same.")
+OUTSIDE = click.option("--allow-outside", is_flag=True, help="Allow FILE to use files outside its folder.")
+OUT = option("--out", "DIR", "Folder of the run; default `runs/<time>-<key>`.")
+ENGINE, ENGINE_AGAIN = (
+    option(
+        "--engine",
+        "NAME",
+        f"local or ray: where shards are evaluated{as_before}.",
+        type=click.Choice(["local", "ray"]),
+        default=default,
+    )
+    for default, as_before in (("local", ""), (None, "; as before unless given"))
+)
+RAY_ADDRESS = option("--ray-address", "ADDRESS", "With `--engine ray`: the cluster, HOST:PORT or auto.")
+ALLOW_FAILED = option(
+    "--allow-failed",
+    "N|N%",
+    "Accept up to N (or N %) FAILED samples, and score the rest.",
+)
+TRUST = click.option(
+    "--trust-code", is_flag=True, help="Run the task's Python snippets, and trust them from now on."
+)
+ALLOW_HOST = option(
+    "--allow-host",
+    "HOST",
+    "Allow FILE to send your keys to this host; repeatable.",
+    "allow_hosts",
+    multiple=True,
+)
+COPY = click.option("--copy", is_flag=True, help="Copy recorded completions into the run folder.")
+DATASET = option("--dataset", "FILE", "Dataset to use in place of the one in FILE.")
+PRICE = option(
+    "--price",
+    "IN:OUT",
+    "Price of a million prompt and completion tokens in USD; `:CACHED` for cached ones.",
+)
+ROW_OPTIONS = (
+    COLUMN,
+    option("--num-samples", "N", "Use only N samples.", type=click.IntRange(min=1)),
+    option(
+        "--subsampling",
+        "HOW",
+        "head or random: which N samples to use.",
+        type=click.Choice(["head", "random"]),
+    ),
+    option("--seed", "N", "Seed of random subsampling.", type=int),
+    ENV,
+    OUTSIDE,
+)
+READ_AS = option(
+    "--as",
+    "WHAT",
+    "log or data: what FILE is, where it may be both.",
+    "read_as",
+    type=click.Choice(["log", "data"]),
+)
+TASK_OPTIONS = (
+    CONFIG,
+    PROMPT,
+    DATASET,
+    option("--completions", "FILE", "Score the completions recorded in this file."),
+    option(
+        "--completion-column",
+        "NAME",
+        "Column of completions, such as `completions.my-model`; repeatable, one run each.",
+        "completion_columns",
+        multiple=True,
+    ),
+    click.option(
+        "--split-thinking",
+        is_flag=True,
+        default=None,
+        help="Take thinking blocks such as `<think>…</think>` out of recorded completions.",
+    ),
+    *ROW_OPTIONS,
+    ALLOW_HOST,
+)
+CALL_OPTIONS = (
+    option(
+        "--cache-policy",
+        "POLICY",
+        "reuse (default), update or no-cache: how to use the cache of earlier calls.",
+        type=click.Choice(["reuse", "update", "no-cache"]),
+    ),
+    option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
+    option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
+    PRICE,
+)
+LIVE_OPTIONS = (
+    click.option(
+        "--batch/--no-batch",
+        default=None,
+        help="Send the calls through the provider's batch API, which is slower and cheaper.",
+    ),
+    *CALL_OPTIONS,
+    click.option(
+        "--stop-on-nonsense/--no-stop-on-nonsense",
+        default=None,
+        help="Stop also if the first 20 replies are all alike or cut off; or not even if most are INVALID.",
+    ),
+)
+RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
+
+
+@command(
     "run",
-    epilog="""\b
-Examples:
-  answerkey run questions.jsonl --model builtin/longest
-  answerkey run my-project
-  answerkey run task.yaml --dataset questions.jsonl --model builtin/longest
-  answerkey run my-project --model builtin/random --model builtin/longest""",
+    "run questions.jsonl --model builtin/longest",
+    "run my-project",
+    "run task.yaml --dataset questions.jsonl --model builtin/longest",
+    "run my-project --model builtin/random --model builtin/longest",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
 @option(
@@ -76,7 +182,6 @@ Examples:
 @add_options(READ_AS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @click.option("--dry-run", is_flag=True, help="Show the first prompt, calls and tokens; call no model.")
-@with_console
 def run_command(
     console: Console,
     file: str,
@@ -302,17 +407,14 @@ def finish(
     return INCOMPLETE if errors else find_exit_code(runs)
 
 
-@click.command(
+@command(
     "score",
-    epilog="""\b
-Examples:
-  answerkey score questions.jsonl --completions answers.jsonl
-  answerkey score task.yaml --dataset questions.jsonl --completions answers.jsonl
-  answerkey score task.yaml --dataset both.jsonl --completion-column completions.my-model""",
+    "score questions.jsonl --completions answers.jsonl",
+    "score task.yaml --dataset questions.jsonl --completions answers.jsonl",
+    "score task.yaml --dataset both.jsonl --completion-column completions.my-model",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
 @add_options(READ_AS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@with_console
 def score_command(
     console: Console, file: str, *, completion_columns: tuple[str, ...], out: str | None, **options: Any
 ) -> int:
@@ -330,12 +432,11 @@ def score_command(
         return finish(console, run_file(console, file, out=out, options=options | varied), write=write)
 
 
-@click.command("export-prompts", epilog="Example: answerkey export-prompts my-project -o prompts.parquet")
+@command("export-prompts", "export-prompts my-project -o prompts.parquet")
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
 @option("-o", "FILE", "File to write; its ending decides: .parquet, .jsonl or .csv.", "--out", required=True)
 @option("--task", "KEY", "Task, if FILE has several.")
 @add_options(CONFIG, PROMPT, DATASET, *ROW_OPTIONS)
-@with_console
 def export_prompts_command(
     console: Console, file: str, *, out: str, task: str | None, **options: Any
 ) -> None:
@@ -353,13 +454,11 @@ def export_prompts_command(
     console.say_text(f"{rows} prompts written to {out}")
 
 
-@click.command(
+@command(
     "check",
-    epilog="""\b
-Examples:
-  answerkey check questions.jsonl
-  answerkey check my-project
-  answerkey check task.yaml --dataset questions.jsonl --plan""",
+    "check questions.jsonl",
+    "check my-project",
+    "check task.yaml --dataset questions.jsonl --plan",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_task)
 @option(
@@ -370,7 +469,6 @@ Examples:
 )
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
 @click.option("--plan", is_flag=True, help="Show how each template is evaluated.")
-@with_console
 def check_command(
     console: Console,
     files: tuple[str, ...],
@@ -411,17 +509,16 @@ def check_command(
     return max(codes, default=0)
 
 
-@click.command(
+@command(
     "doctor",
-    epilog="""\b
-Examples:
-  answerkey doctor openai/gpt-4.1-nano
-  answerkey doctor http://127.0.0.1:8000/v1#my-model my-project --timeout 120""",
+    "doctor openai/gpt-4.1-nano",
+    "doctor http://127.0.0.1:8000/v1#my-model my-project --timeout 120",
 )
 @click.argument("model", metavar="MODEL", shell_complete=complete_model)
 @click.argument("task", metavar="[TASK]", required=False, shell_complete=complete_task)
-@add_options(*DOCTOR_OPTIONS)
-@with_console
+@option("--timeout", "SECONDS", "Seconds for one call; default 20.", "seconds", default=20.0)
+@option("--max-cost", "USD", "Spend at most this; default 0.01.", default=0.01)
+@add_options(PRICE, CONFIG, DATASET, COLUMN, ENV, OUTSIDE, ALLOW_HOST, TRUST)
 def doctor_command(console: Console, model: str, task: str | None, **options: Any) -> int:
     """Call MODEL a dozen times and say whether its numbers can be trusted, before money is spent.
 
@@ -438,10 +535,10 @@ def doctor_command(console: Console, model: str, task: str | None, **options: An
     return (0 if found["good"] else FAILED) if found["answered"] else INCOMPLETE
 
 
-@click.command("resume", epilog="Example: answerkey resume latest")
+@command("resume", "resume latest")
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@add_options(*RESUME_OPTIONS, *REPORT_OPTIONS)
-@with_console
+@add_options(ENGINE_AGAIN, RAY_ADDRESS, ALLOW_FAILED, TRUST, ENV, ALLOW_HOST)
+@add_options(*LIVE_OPTIONS, *REPORT_OPTIONS)
 def resume_command(console: Console, run: str, **options: Any) -> int:
     """Continue RUN where it stopped, without repeating finished calls.
 
@@ -466,17 +563,15 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
         return finish(console, resumed, write=write)
 
 
-@click.command(
+@command(
     "rescore",
-    epilog="""\b
-Examples:
-  answerkey rescore latest
-  answerkey rescore runs/my-run task.yaml --out runs/my-run-again""",
+    "rescore latest",
+    "rescore runs/my-run task.yaml --out runs/my-run-again",
 )
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("file", metavar="[FILE]", required=False)
-@add_options(*RESCORE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
-@with_console
+@add_options(CONFIG, OUT, ALLOW_FAILED, TRUST, COPY, ENGINE, RAY_ADDRESS, ENV, OUTSIDE, ALLOW_HOST)
+@add_options(*CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 def rescore_command(console: Console, run: str, file: str | None, *, out: str | None, **options: Any) -> int:
     """Score the completions of RUN again, as a new run, without calling the model.
 

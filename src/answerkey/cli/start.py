@@ -14,16 +14,15 @@ from answerkey.cli.options import (
     COLUMN,
     KINDS,
     Kind,
+    command,
     complete_ready_made,
     option,
     pairs_option,
-    with_console,
     write_files,
 )
 from answerkey.errors import SpecError
 
 if TYPE_CHECKING:
-    from answerkey.importers import Imported
     from answerkey.text import Line
 
 
@@ -39,13 +38,11 @@ def copy_project(folder: Path, *, with_schemas: bool = False) -> list[Path]:
     return write_files(folder, texts, with_schemas=with_schemas)
 
 
-@click.command(
+@command(
     "init",
-    epilog="""\b
-Examples:
-  answerkey init my-project && answerkey run my-project
-  answerkey init my-project --dataset questions.jsonl
-  answerkey init my-mmlu --task mmlu --dataset data/mmlu/test""",
+    "init my-project && answerkey run my-project",
+    "init my-project --dataset questions.jsonl",
+    "init my-mmlu --task mmlu --dataset data/mmlu/test",
 )
 @click.argument("folder", metavar="[DIR]", default=".")
 @option(
@@ -56,7 +53,6 @@ Examples:
 )
 @option("--dataset", "FILE", "Data file to create the project for; with `--task`, raw files of that task.")
 @COLUMN
-@with_console
 def init_command(
     console: Console, folder: str, *, task: str | None, dataset: str | None, columns: dict[str, str]
 ) -> None:
@@ -89,9 +85,8 @@ def init_command(
         console.say_text(f"next: answerkey run {shlex.quote(folder)}")
 
 
-@click.command("schema", epilog="Example: answerkey schema task > task.schema.json")
+@command("schema", "schema task > task.schema.json")
 @click.argument("kind", metavar="KIND", type=click.Choice(KINDS))
-@with_console
 def schema_command(_console: Console, kind: Kind) -> None:
     """Print the JSON Schema of a file kind: task, run, dataset or model."""
     from answerkey.spec.schema import schema
@@ -99,18 +94,15 @@ def schema_command(_console: Console, kind: Kind) -> None:
     write_json(schema(kind))
 
 
-@click.command(
+@command(
     "cache",
-    epilog="""\b
-Examples:
-  answerkey cache
-  answerkey cache clear --dry-run
-  answerkey cache clear calls tables""",
+    "cache",
+    "cache clear --dry-run",
+    "cache clear calls tables",
 )
 @click.argument("words", metavar="[clear] [NAME]...", nargs=-1)
 @click.option("--clear", is_flag=True, help="The same as `clear`.")
 @click.option("--dry-run", is_flag=True, help="Only show what `clear` would delete.")
-@with_console
 def cache_command(console: Console, words: tuple[str, ...], *, clear: bool, dry_run: bool) -> None:
     """Show the sizes and limits of the caches; with `clear`, delete what they hold.
 
@@ -162,9 +154,8 @@ def write_size(size: int | None) -> str:
     return f"{size} B"
 
 
-@click.command("demo", epilog="Example: answerkey demo --dir /tmp/answerkey-demo")
+@command("demo", "demo --dir /tmp/answerkey-demo")
 @option("--dir", "DIR", "Folder for the example project.", "folder", default="answerkey-demo")
-@with_console
 def demo_command(console: Console, folder: str) -> int:
     """Run the built-in example from end to end, offline: create the project, run it, print the summary.
 
@@ -183,16 +174,13 @@ def demo_command(console: Console, folder: str) -> int:
     return finish(console, made, steps)
 
 
-@click.command(
+@command(
     "tasks",
-    epilog="""\b
-Examples:
-  answerkey tasks
-  answerkey tasks show mmlu
-  answerkey run mmlu --dataset data/mmlu/test --model builtin/random""",
+    "tasks",
+    "tasks show mmlu",
+    "run mmlu --dataset data/mmlu/test --model builtin/random",
 )
 @click.argument("words", metavar="[show NAME]", nargs=-1, shell_complete=complete_ready_made)
-@with_console
 def tasks_command(console: Console, words: tuple[str, ...]) -> None:
     """List the ready-made tasks, or show NAME: its data, its licence, and how to run it.
 
@@ -215,13 +203,11 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> None:
         console.say_text("next: answerkey tasks show NAME")
 
 
-@click.command(
+@command(
     "import",
-    epilog="""\b
-Examples:
-  answerkey import auto logs/2026-01-31_mmlu.eval --out mmlu && answerkey run mmlu
-  answerkey import lm-eval results/my-model
-  answerkey import openai-batch output.jsonl --dataset questions.jsonl""",
+    "import auto logs/2026-01-31_mmlu.eval --out mmlu && answerkey run mmlu",
+    "import lm-eval results/my-model",
+    "import openai-batch output.jsonl --dataset questions.jsonl",
 )
 @click.argument("kind", metavar="KIND")
 @click.argument("path", metavar="PATH")
@@ -244,7 +230,6 @@ Examples:
 )
 @option("--allow-failed", "N|N%", "Leave out up to N (or N %) broken lines.")
 @click.option("--single-answers", is_flag=True, help="Leave out questions with several right letters.")
-@with_console
 def import_command(
     console: Console,
     kind: str,
@@ -262,19 +247,14 @@ def import_command(
 
     with console.display() as display:
         found = import_log(kind, path, progress=display.report, **options)
-    commands = list_next_commands(found)
+    quoted = shlex.quote(str(found.folder))
+    commands = [f"answerkey score TASK --dataset FILE --completions {quoted}/completions.parquet"]
+    if found.has_questions:
+        commands = [f"answerkey run {quoted}", "answerkey audit latest"]
     console.show(
         lambda: describe_import(found) | {"next": commands},
         lambda: draw_import(found, console.width),
         found.notices,
     )
-    for command in commands if not console.as_json else ():
-        console.say_text(f"next: {command}")
-
-
-def list_next_commands(found: Imported) -> list[str]:
-    """Return what to do with an import, as commands that work as they stand."""
-    folder = shlex.quote(str(found.folder))
-    if not found.has_questions:
-        return [f"answerkey score TASK --dataset FILE --completions {folder}/completions.parquet"]
-    return [f"answerkey run {folder}", "answerkey audit latest"]
+    for one in commands if not console.as_json else ():
+        console.say_text(f"next: {one}")

@@ -80,38 +80,82 @@ def plan_policies(
     `tasks` are those of the run by specification key; without any, nothing can be said to be missing.
     """
     overrides, problems, base = project.overrides, project.problems, project.folder
-    if isinstance(overrides.policies, str | Path):
-        base = Path(overrides.policies).parent
-    if overrides.policies is not None:
-        node = _read_stated(overrides.policies, project, base)
+    if (stated := overrides.policies) is not None:  # in place of the run file's
+        try:
+            if isinstance(stated, str | Path):
+                base = Path(stated).parent
+                node = project.read(Path(stated), limit=base)
+            else:
+                node = project.read(stated if isinstance(stated, Mapping) else {"policies": stated})
+        except SpecError as error:
+            problems.report(error)
+            node = None
+        if node and node.is_map and "rules" not in node.entries:  # under `policies`, as in a run file
+            if "policies" not in node.entries and not node.is_broken:
+                hint = "it begins with `policies:`, a list of policies, each with `key` and `rules`"
+                problems.add("E108", "the file holds no policies", node.place, hint)
+            node = node.get("policies")
     policies, places = build_policies(node, problems, config=config or Config(), base=base)
     if overrides.baseline is not None:
         policies = _name_baseline(policies, name_lasting(overrides.baseline))
     policies, places = _add_options(policies, places, overrides)
-    for policy in policies if tasks else ():
-        for rule in policy["rules"]:
-            _check_rule(rule, policy["key"], tasks, evaluation, places, problems)
+    rules = [(one["key"], rule) for one in policies for rule in one["rules"]]
+    # What a rule names and the tasks do not have is reported; a share of samples names nothing.
+    for policy, rule in rules if tasks else ():
+        label, place = (
+            f"rule `{rule['key']}` of policy `{policy}`",
+            places.get((policy, rule["key"]), Place()),
+        )
+        evaluations, wanted = _read_scope(rule)
+        if evaluations is not None and evaluation not in evaluations:
+            here = f"and this is `{evaluation}`: it is skipped"
+            problems.notice(f"{label} is for the evaluation {listing(evaluations)}, {here}", place)
+            continue
+        chosen = [task for key, task in tasks.items() if wanted is None or key in wanted]
+        is_shared = len(evaluations or ()) > 1  # others may have the task specifications
+        for key in wanted or () if not is_shared else ():
+            if key not in tasks:
+                hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
+                message = f"{label} names the task specification `{key}`, which is not defined"
+                problems.add("E113", message, place, hint)
+        if not chosen and is_shared:
+            problems.notice(f"{label} is for task specifications of other evaluations: it is skipped", place)
+        definition = read_definition(rule["definition"])
+        name = None if isinstance(definition, ShareLimit) else definition.metric
+        if not chosen or (name is None and not isinstance(definition, Threshold)):
+            continue
+        found = [one for task in chosen for one in foresee_metrics(task, name)]
+        if name is None:
+            first = [one for task in chosen for one in task.main_step.metrics[:1]]
+            found = [one for one in found if one.metric in first]
+            name = next((one for metric in found for one in metric.names.names), MAIN)
+        if not found:
+            if name == MAIN:
+                continue
+            known: dict[str, None] = {}
+            for one in [one.names for task in chosen for one in foresee_metrics(task)]:
+                known |= dict.fromkeys(one.names)
+                known |= dict.fromkeys(f"{first}…{last}" for first, last in one.patterns if first + last)
+            message = f"{label} names the metric `{name}`, which no task in its scope has"
+            problems.add("E113", message, place, suggest(name, known) or f"metrics: {listing(known)}")
+        elif isinstance(definition, NotWorse) and not any(find_compared(task, name) for task in chosen):
+            hint = "name a `mean` of one of the scorer's values, or leave `metric` out for the main one"
+            message = f"{label}: `{name}` is no mean: samples cannot be compared pair by pair"
+            problems.add("E108", message, place, hint)
+        elif isinstance(definition, Threshold):
+            if not 0 <= definition.threshold <= 1 and all(one.names.is_share for one in found):
+                message = (
+                    f"{label}: `threshold` is {definition.threshold!r}, and `{name}` lies between 0 and 1"
+                )
+                percent = definition.threshold if 1 < definition.threshold <= WHOLE else 85
+                problems.add("E108", message, place, f"write {percent / WHOLE:g} for {percent:g} %")
+            column = definition.group_by
+            columns = list(dict.fromkeys(one for metric in found for one in metric.metric.design.group_by))
+            if column is not None and column not in columns:
+                add = f"add `group_by: {column}` to the metric or to the `definition` of its task"
+                message = f"{label}: `{name}` is not measured by `{column}`"
+                problems.add("E108", message, place, suggest(column, columns) or add)
     return policies, places
-
-
-def _read_stated(
-    stated: str | Path | Mapping[str, object] | Sequence[object], project: Project, base: Path
-) -> Node | None:
-    """Return the policies that the caller gives in place of the run file's: a file, or plain values."""
-    try:
-        if isinstance(stated, str | Path):
-            node = project.read(Path(stated), limit=base)
-        else:
-            node = project.read(stated if isinstance(stated, Mapping) else {"policies": stated})
-    except SpecError as error:
-        project.problems.report(error)
-        return None
-    if node.is_map and "rules" not in node.entries:  # under `policies`, as in a run file
-        if "policies" not in node.entries and not node.is_broken:
-            hint = "it begins with `policies:`, a list of policies, each with `key` and `rules`"
-            project.problems.add("E108", "the file holds no policies", node.place, hint)
-        return node.get("policies")
-    return node
 
 
 def build_policies(
@@ -170,8 +214,7 @@ def _build_definition(node: Node, problems: Problems, base: Path) -> Definition 
         hint = 'YAML reads `>` and `|` as the beginning of a text block: write the operator in quotes, `">="`'
         problems.add("E108", "`operator` is not in quotes", operator.place, hint)
         return None
-    read = RULE.read(node, problems)
-    built: Definition | None = None if read is None else read[1]
+    built: Definition | None = RULE.read(node, problems)[1]
     if not isinstance(built, NotWorse) or built.baseline is None:
         return built
     try:
@@ -229,65 +272,6 @@ def _read_scope(rule: Plain) -> tuple[list[str] | None, list[str] | None]:
     """Return the keys of evaluations, and of their task specifications, that a rule is about; None is all."""
     scope = {} if rule["scope"] == "all_latest" else rule["scope"]
     return scope.get("evaluation_keys"), scope.get("task_specification_keys")
-
-
-def _check_rule(
-    rule: Plain,
-    policy: str,
-    tasks: Mapping[str, Task],
-    evaluation: str,
-    places: Places,
-    problems: Problems,
-) -> None:
-    """Report what a rule names and the tasks do not have; a share of samples names nothing."""
-    label, place = f"rule `{rule['key']}` of policy `{policy}`", places.get((policy, rule["key"]), Place())
-    evaluations, wanted = _read_scope(rule)
-    if evaluations is not None and evaluation not in evaluations:
-        here = f"and this is `{evaluation}`: it is skipped"
-        problems.notice(f"{label} is for the evaluation {listing(evaluations)}, {here}", place)
-        return
-    chosen = [task for key, task in tasks.items() if wanted is None or key in wanted]
-    is_shared = len(evaluations or ()) > 1  # others may have the task specifications
-    for key in wanted or () if not is_shared else ():
-        if key not in tasks:
-            hint = suggest(key, tasks) or f"task specifications: {listing(tasks)}"
-            message = f"{label} names the task specification `{key}`, which is not defined"
-            problems.add("E113", message, place, hint)
-    if not chosen and is_shared:
-        problems.notice(f"{label} is for task specifications of other evaluations: it is skipped", place)
-    definition = read_definition(rule["definition"])
-    name = None if isinstance(definition, ShareLimit) else definition.metric
-    if not chosen or (name is None and not isinstance(definition, Threshold)):
-        return
-    found = [one for task in chosen for one in foresee_metrics(task, name)]
-    if name is None:
-        first = [one for task in chosen for one in task.main_step.metrics[:1]]
-        found = [one for one in found if one.metric in first]
-        name = next((one for metric in found for one in metric.names.names), MAIN)
-    if not found:
-        if name == MAIN:
-            return
-        known: dict[str, None] = {}
-        for one in [one.names for task in chosen for one in foresee_metrics(task)]:
-            known |= dict.fromkeys(one.names)
-            known |= dict.fromkeys(f"{first}…{last}" for first, last in one.patterns if first + last)
-        message = f"{label} names the metric `{name}`, which no task in its scope has"
-        problems.add("E113", message, place, suggest(name, known) or f"metrics: {listing(known)}")
-    elif isinstance(definition, NotWorse) and not any(find_compared(task, name) for task in chosen):
-        hint = "name a `mean` of one of the scorer's values, or leave `metric` out for the main one"
-        message = f"{label}: `{name}` is no mean: samples cannot be compared pair by pair"
-        problems.add("E108", message, place, hint)
-    elif isinstance(definition, Threshold):
-        if not 0 <= definition.threshold <= 1 and all(one.names.is_share for one in found):
-            message = f"{label}: `threshold` is {definition.threshold!r}, and `{name}` lies between 0 and 1"
-            percent = definition.threshold if 1 < definition.threshold <= WHOLE else 85
-            problems.add("E108", message, place, f"write {percent / WHOLE:g} for {percent:g} %")
-        column = definition.group_by
-        columns = list(dict.fromkeys(one for metric in found for one in metric.metric.design.group_by))
-        if column is not None and column not in columns:
-            add = f"add `group_by: {column}` to the metric or to the `definition` of its task"
-            message = f"{label}: `{name}` is not measured by `{column}`"
-            problems.add("E108", message, place, suggest(column, columns) or add)
 
 
 def find_baseline_errors(policies: Sequence[Plain], places: Places, evaluation: str) -> list[AnswerkeyError]:

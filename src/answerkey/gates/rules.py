@@ -114,17 +114,18 @@ class Threshold:
                 is_average = self.average or not (groups and groups[0].values)
                 entries = [one.macro for one in groups] if is_average else groups[0].values
             for entry in entries:
-                number, note = entry.value, None if entry.value is not None else entry.note or NO_VALUE
+                check = _describe_value(blank, value, entry)
+                number, note = check.number, check.note
                 if number is not None and self.bound != "value":
                     number = entry.interval and entry.interval[0 if self.bound == "lower" else 1]
                     why = entry.interval_note or "its conditions do not hold"
                     note = None if entry.interval else f"there is no interval: {why}"
                 is_met = number is not None and OPERATORS[self.operator][0](number, self.threshold)
-                check = _describe_value(blank, value, entry, is_met=is_met, note=note)
+                check = replace(check, status=PASS if is_met else FAIL, number=number, note=note)
                 group = entry.group if isinstance(entry, GroupValue) else None
                 kept = {name: value.details[name] for name in _KEPT if name in value.details}
                 details = kept if entry is value else {}
-                checks.append(replace(check, number=number, group=group, details=details))
+                checks.append(replace(check, group=group, details=details))
         return checks
 
     def explain(self, check: GateCheck) -> str:
@@ -179,12 +180,8 @@ class Exists:
 
     def check(self, run: Run, keys: Sequence[str]) -> list[GateCheck]:
         """Return the values of a name."""
-        checks = []
-        for blank, value in _find_values(run, keys, self.metric):
-            is_met = value.value is not None
-            note = None if is_met else value.note or NO_VALUE
-            checks.append(_describe_value(blank, value, value, is_met=is_met, note=note))
-        return checks
+        found = _find_values(run, keys, self.metric)
+        return [_describe_value(blank, value, value) for blank, value in found]
 
     def explain(self, check: GateCheck) -> str:
         """Return the value, or why there is none."""
@@ -419,19 +416,17 @@ def _list_tasks(run: Run, keys: Sequence[str]) -> Iterator[tuple[GateCheck, Task
             yield GateCheck(one.key, "", FAIL, repetition=number if first.repetitions else None), one
 
 
-def _describe_value(
-    blank: GateCheck, value: MetricValue, entry: MetricValue | GroupValue, *, is_met: bool, note: str | None
-) -> GateCheck:
+def _describe_value(blank: GateCheck, value: MetricValue, entry: MetricValue | GroupValue) -> GateCheck:
     return replace(
         blank,
         name=value.name,
-        status=PASS if is_met else FAIL,
+        status=FAIL if entry.value is None else PASS,
         number=entry.value,
         value=entry.value,
         interval=entry.interval,
         n=entry.n,
         is_share=value.is_share,
-        note=note,
+        note=entry.note or NO_VALUE if entry.value is None else None,
     )
 
 

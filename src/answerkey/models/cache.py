@@ -16,8 +16,8 @@ import re
 import shutil
 import sqlite3
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
@@ -86,10 +86,16 @@ def write_rows(connection: sqlite3.Connection, statement: str, rows: Sequence[Se
     if len(rows) <= ROWS_AT_ONCE:
         _insert_rows(connection, statement, rows)
         return
-    connection.execute("BEGIN IMMEDIATE").close()
-    try:
+    with _transact(connection):
         for start in range(0, len(rows), ROWS_AT_ONCE):
             _insert_rows(connection, statement, rows[start : start + ROWS_AT_ONCE])
+
+
+@contextmanager
+def _transact(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE").close()
+    try:
+        yield
         connection.execute("COMMIT").close()
     except BaseException:
         with suppress(sqlite3.Error):  # after some errors SQLite has rolled back on its own
@@ -347,28 +353,17 @@ def _open_file(file: Path) -> sqlite3.Connection:
         # A cache that loses its last entries in a power failure has lost nothing that counts.
         connection.execute("PRAGMA synchronous = NORMAL")
         if _ask(connection, "PRAGMA user_version") == 1:
-            _move_entries(connection)
+            with _transact(connection):
+                moved = _MOVE if _ask(connection, "PRAGMA user_version") == 1 else ()
+                for statement in moved:  # unless another process was faster
+                    connection.execute(statement).close()
+            for statement in _SETUP:
+                connection.execute(statement).close()
         prepare_tables(connection, VERSION, _SETUP)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _move_entries(connection: sqlite3.Connection) -> None:
-    """Move the entries of a cache of version 1 to the table of this one."""
-    connection.execute("BEGIN IMMEDIATE").close()
-    try:
-        if _ask(connection, "PRAGMA user_version") == 1:  # no other process was faster
-            for statement in _MOVE:
-                connection.execute(statement).close()
-        connection.execute("COMMIT").close()
-    except BaseException:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK").close()
-        raise
-    for statement in _SETUP:
-        connection.execute(statement).close()
 
 
 # ── all caches of the user ──────────────────────────────────────────────────────────────────────────────────

@@ -216,11 +216,8 @@ class Connection:
         """Raise SpecError E119 when the address is that of a node, and none is meant."""
         if self.is_per_node:
             what = f"`{NODE_IP}` stands for the node of a cluster that sends the request"
-            raise SpecError(
-                "E119",
-                f"model `{self.name}`: {what}",
-                hint="add `--engine ray`, or write an address in its place",
-            )
+            hint = "add `--engine ray`, or write an address in its place"
+            raise SpecError("E119", f"model `{self.name}`: {what}", hint=hint)
 
     def require_images(self, kinds: Iterable[str]) -> None:
         """Raise SpecError E301 for images of kinds that the API does not take."""
@@ -255,11 +252,8 @@ class Connection:
             return None
         about = {"model_ref": self.model or "", "provider_api_url": self.url}
         try:
-            names = (
-                "output_tokens",
-                "cache_read_tokens",
-                "cache_write_tokens",
-            )  # which are among the input's
+            # The last two are among the input's.
+            names = ("output_tokens", "cache_read_tokens", "cache_write_tokens")
             usages = [prices.Usage(input_tokens=_PRICED_TOKENS, **{name: _PRICED_TOKENS}) for name in names]
             found = [prices.calc_price(usage, **about) for usage in usages]
         except LookupError:
@@ -311,7 +305,6 @@ class Api:
     """
 
     name: ApiName
-    identity: object
     write: Callable[[Connection, Sequence[Message], Body], Body]
     take: Callable[[Mapping[str, object]], Completion]
     path: str
@@ -327,6 +320,11 @@ class Api:
     def title(self) -> str:
         """How messages name it."""
         return f"the API `{self.name}`"
+
+    @property
+    def identity(self) -> object:
+        """What of it decides the answers."""
+        return [self.name, DEFAULT_MAX_TOKENS] if self.name == "anthropic" else self.name
 
     @property
     def unsupported(self) -> frozenset[str]:
@@ -495,7 +493,6 @@ _LOGPROBS = ("logprobs", "top_logprobs")
 APIS: dict[ApiName, Api] = {
     "chat": Api(
         "chat",
-        "chat",
         _write_chat,
         take_chat,
         CHAT_PATH,
@@ -504,7 +501,6 @@ APIS: dict[ApiName, Api] = {
     ),
     "completions": Api(
         "completions",
-        "completions",
         _write_text,
         take_text,
         "/completions",
@@ -512,7 +508,6 @@ APIS: dict[ApiName, Api] = {
         images=frozenset(),
     ),
     "responses": Api(
-        "responses",
         "responses",
         _write_responses,
         take_responses,
@@ -527,7 +522,6 @@ APIS: dict[ApiName, Api] = {
     ),
     "anthropic": Api(
         "anthropic",
-        ["anthropic", DEFAULT_MAX_TOKENS],
         _write_anthropic,
         take_anthropic,
         "/messages",
@@ -545,7 +539,6 @@ APIS: dict[ApiName, Api] = {
         },
     ),
     "gemini": Api(
-        "gemini",
         "gemini",
         _write_gemini,
         take_gemini,
@@ -686,13 +679,8 @@ def connect(model: str | ModelConfig, *, caller: Caller | None = None) -> Connec
     except SpecError as error:
         place = error.where or model.place
         raise SpecError(error.code, error.message, where=place, hint=error.hint) from None
-    return replace(
-        found,
-        generation=model.generation,
-        max_concurrent=model.max_concurrent,
-        requests_per_minute=model.requests_per_minute,
-        tokens_per_minute=model.tokens_per_minute,
-    )
+    shared = ("generation", "max_concurrent", "requests_per_minute", "tokens_per_minute")
+    return replace(found, **{name: getattr(model, name) for name in shared})
 
 
 def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
@@ -729,8 +717,7 @@ def _connect_provider(config: ProviderConfig, model: ModelConfig) -> Connection:
         variable = URL_KEY
     key = config.api_key or caller.find_key(variable)
     is_own = provider.owns(tidy_host(urlsplit(url).hostname or ""))
-    is_allowed = is_own or _is_own_key(key, url, caller)
-    _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", is_allowed=is_allowed)
+    _guard_key(key, base, model, "key" if config.api_key else f"`{variable}`", is_allowed=is_own)
     return Connection(
         model.name,
         api,
@@ -748,8 +735,7 @@ def _connect_custom(config: CustomConfig, model: ModelConfig) -> Connection:
     if config.adapter is None and _VERSION_END.search(urlsplit(url).path.rstrip("/")):
         url = _find_endpoint(api, url, config.model)
     for secret in (config.api_key, *config.headers.values()):
-        is_allowed = _is_own_key(secret, url, model.caller)
-        _guard_key(secret, config.address, model, "key", is_allowed=is_allowed)
+        _guard_key(secret, config.address, model, "key")
     headers = _hold_key(api, config.api_key)
     for name, value in config.headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
@@ -816,29 +802,24 @@ def _find_provider(url: str) -> str | None:
     return next((name for name, one in PROVIDERS.items() if one.owns(host)), None)
 
 
-def _is_own_key(secret: Secret | None, url: str, caller: Caller) -> bool:
-    """Return whether the host at a URL is a provider's and the key is not known as that of another one."""
-    provider = _find_provider(url)
-    if provider is None or secret is None:
-        return False
-    others = {caller.find(f"{name.upper()}_API_KEY") for name in PROVIDERS if name != provider}
-    others |= {caller.find(one.key) for name, one in PROVIDERS.items() if name != provider and one.key}
-    return secret.reveal().strip() not in others
-
-
 def _guard_key(
-    secret: Secret | None, address: Address, model: ModelConfig, what: str, *, is_allowed: bool
+    secret: Secret | None, address: Address, model: ModelConfig, what: str, *, is_allowed: bool = False
 ) -> None:
     """Raise SpecError E117 when a key of the caller would go to a host that is not allowed to have it.
 
-    `is_allowed`: the host is the provider's own; that counts only over TLS.
+    `is_allowed`: the host is the provider's own. One of another provider may have a key that is not known as
+    that of a third. Both count only over TLS.
     """
-    url = address.url
-    host = tidy_host(urlsplit(url).hostname or "")
-    is_own = is_allowed and url.lower().startswith("https://")
-    if not secret or secret.origin != "caller" or address.is_callers or is_own:
+    url, caller = address.url, model.caller
+    if not secret or secret.origin != "caller" or address.is_callers:
         return
-    if not is_loopback(url) and not model.caller.allows(url):
+    if (provider := _find_provider(url)) is not None:
+        names = [(f"{name.upper()}_API_KEY", one.key) for name, one in PROVIDERS.items() if name != provider]
+        others = {caller.find(key) for pair in names for key in pair if key}
+        is_allowed |= secret.reveal().strip() not in others
+    is_own = is_allowed and url.lower().startswith("https://")
+    if not is_own and not is_loopback(url) and not caller.allows(url):
+        host = tidy_host(urlsplit(url).hostname or "")
         message = f"model `{model.name}`: a file of the project names the host `{host}` for your {what}"
         hint = f"if that host may have it, run again with `--allow-host {host}`"
         raise SpecError("E117", message, hint=hint)
@@ -866,9 +847,8 @@ def _check_connection(found: Connection, model: ModelConfig) -> None:
         raise SpecError("E108", message, hint=hint)
     if (budget := generation.reasoning_budget) and budget >= (generation.max_tokens or inf):
         what = f"`reasoning_budget` {budget} leaves nothing of `max_tokens` {generation.max_tokens}"
-        raise SpecError(
-            "E108", f"{start}: {what}", hint="`max_tokens` limits the thoughts and the answer together"
-        )
+        hint = "`max_tokens` limits the thoughts and the answer together"
+        raise SpecError("E108", f"{start}: {what}", hint=hint)
     for pair in (FORCED, ("echo", FORCED[0]), ("echo", FORCED[1])):
         if all(getattr(generation, name) for name in pair):
             message = f"{start}: {listing(pair)} cannot be set together"

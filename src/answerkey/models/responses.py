@@ -266,20 +266,12 @@ ERROR_CHARACTERS = 500
 ANSWERED = range(200, 300)
 #: How the APIs name the ends of a completion, in the words of one of them.
 FINISH_REASONS: dict[str, str] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "STOP": "stop",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "MAX_TOKENS": "length",
+    **dict.fromkeys(("end_turn", "stop_sequence", "STOP"), "stop"),
+    **dict.fromkeys(("max_tokens", "max_output_tokens", "MAX_TOKENS"), "length"),
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
-    "refusal": "content_filter",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
+    **dict.fromkeys(("refusal", "SAFETY", "RECITATION", "BLOCKLIST"), "content_filter"),
+    **dict.fromkeys(("PROHIBITED_CONTENT", "SPII"), "content_filter"),
 }
 #: Where error bodies say what is wrong, the best place first.
 COMPLAINT_FIELDS = ("error", "message", "detail", "errors", "msg", "type", "code")

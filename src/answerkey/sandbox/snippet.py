@@ -105,12 +105,9 @@ def check_snippet(snippet: Snippet) -> SpecError | None:
     if reason is None:
         return None
     form = CALLS.get(snippet.function, (f"{snippet.function}(…)", 0, 0))[0]
-    return SpecError(
-        "E108",
-        f"Python snippet of `{snippet.label}`: {reason}",
-        where=snippet.place,
-        hint=f"write a function `{form}`, with `def` or `async def`",
-    )
+    message = f"Python snippet of `{snippet.label}`: {reason}"
+    hint = f"write a function `{form}`, with `def` or `async def`"
+    return SpecError("E108", message, where=snippet.place, hint=hint)
 
 
 def _find_mistake(snippet: Snippet) -> str | None:

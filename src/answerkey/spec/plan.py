@@ -473,18 +473,15 @@ class Definitions(Project):
                 dataset = dataset and opened and replace(opened, key=dataset.key, place=dataset.place)
             elif stated is not None:
                 continue
-            if dataset is not None:
-                chosen[parameter] = Given(self._add_dataset(dataset), ready.hub.place)
+            if dataset is None:
+                continue
+            for key in chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))):
+                there = self.datasets.setdefault(key, replace(dataset, key=key))
+                is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
+                if is_users or there.source == dataset.source:  # one that the run file defines itself stays
+                    chosen[parameter] = Given(key, ready.hub.place)
+                    break
         return chosen
-
-    def _add_dataset(self, dataset: DatasetSpec) -> str:
-        """Define a dataset of a ready-made task; return its key, numbered where it has another's."""
-        for key in chain([dataset.key], (f"{dataset.key}-{number}" for number in count(2))):
-            there = self.datasets.setdefault(key, replace(dataset, key=key))
-            is_users = (there.place and there.place.file) != (dataset.place and dataset.place.file)
-            if is_users or there.source == dataset.source:  # one that the run file defines itself stays
-                return key
-        raise AssertionError
 
 
 def _list_judges(task: Task, *, is_callers: bool = False) -> dict[str, ModelChoice]:
@@ -714,16 +711,35 @@ def _plan_run(known: Definitions, node: Node) -> Plan | None:
         **read_given(node.get("config"), problems, name="config"),
         **given_by_caller(known.overrides.config),
     }
-    models: Sequence[Node] = ()
-    if not evaluation.is_null:
-        planned, fields, config, models = _read_evaluation(evaluation, given, base, known)
-    else:
+    models, fields, config = list[Node](), None, Config()
+    planned, for_tasks = list[PlannedTask](), dict[str, Given]()
+    if evaluation.is_null:
+        for_tasks = given
         planned = [
             PlannedTask.alone(key, task, _pick_declared(given, task), selection=base)
             for key, task in known.tasks.items()
         ]
-        fields, config = None, Config()
-        _refuse_unknown_config(given, config, planned, known)
+    elif not (evaluation := with_key(carry_over(evaluation, "evaluation", problems))).is_map:
+        validate_node(shapes.EvaluationFields, evaluation, problems, name="`evaluation`")
+    else:
+        declared = _pick_declared(given, evaluation)
+        for_tasks = {name: one for name, one in given.items() if name not in declared}
+        config = known.resolve(evaluation, declared)
+        known.check_named(config)
+        filled = config.fill(evaluation.without("config_spec"), problems)
+        if not filled.field("matrix").is_null:
+            filled, models = _read_matrix(filled, known)
+        fields = validate_node(shapes.EvaluationFields, filled, problems, name="`evaluation`")
+        models = models if fields and fields.matrix else []
+        earlier = {} if fields is None else fields.model_dump(include=set(_SELECTION), exclude_none=True)
+        entries = filled.at("task_specifications").items
+        read = [_read_specification(one, {**earlier, **base}, for_tasks, known) for one in entries]
+        planned = [one for one in read if one is not None]
+    names = set(config.parameters).union(*(_list_declared(one.node) for one in planned))
+    for name, one in for_tasks.items() if "tasks" not in known.unread else ():
+        if name not in names:
+            hint = suggest(name, names) or f"names: {listing(sorted(names))}"
+            problems.add("E110", f"unknown config name `{name}`", one.place, hint)
     used = {one.fields.task_key for one in planned}
     for key, task in known.tasks.items():
         if key not in used:
@@ -766,36 +782,7 @@ def _plan_policies(
     return {"policies": policies, "rule_places": places}
 
 
-def _read_evaluation(
-    node: Node, stated: Mapping[str, Given], base: Mapping[str, object], known: Definitions
-) -> tuple[list[PlannedTask], shapes.EvaluationFields | None, Config, Sequence[Node]]:
-    """Return the tasks that an evaluation asks for, its own fields, its own config, and a matrix's models.
-
-    Of the config values that are stated, those that it does not declare are for its tasks.
-    """
-    problems = known.problems
-    node = with_key(carry_over(node, "evaluation", problems))
-    if not node.is_map:
-        validate_node(shapes.EvaluationFields, node, problems, name="`evaluation`")
-        return [], None, Config(), ()
-    declared = _pick_declared(stated, node)
-    for_tasks = {name: one for name, one in stated.items() if name not in declared}
-    config = known.resolve(node, declared)
-    known.check_named(config)
-    filled = config.fill(node.without("config_spec"), problems)
-    models: Sequence[Node] = ()
-    if not filled.field("matrix").is_null:
-        filled, models = _read_matrix(filled, known)
-    fields = validate_node(shapes.EvaluationFields, filled, problems, name="`evaluation`")
-    earlier = {} if fields is None else fields.model_dump(include=set(_SELECTION), exclude_none=True)
-    entries = filled.at("task_specifications").items
-    read = [_read_specification(one, {**earlier, **base}, for_tasks, known) for one in entries]
-    planned = [one for one in read if one is not None]
-    _refuse_unknown_config(for_tasks, config, planned, known)
-    return planned, fields, config, models if fields and fields.matrix else ()
-
-
-def _read_matrix(evaluation: Node, known: Definitions) -> tuple[Node, Sequence[Node]]:
+def _read_matrix(evaluation: Node, known: Definitions) -> tuple[Node, list[Node]]:
     """Return an evaluation with the tasks of its matrix as task specifications, and the models to call.
 
     A model of the caller's, or recorded completions, stand in for those models.
@@ -857,16 +844,6 @@ def _list_declared(task: Node) -> set[str]:
 def _pick_declared(given: Mapping[str, Given], task: Node) -> dict[str, Given]:
     """Return the values whose names a task declares."""
     return {name: one for name, one in given.items() if name in _list_declared(task)}
-
-
-def _refuse_unknown_config(
-    given: Mapping[str, Given], config: Config, planned: Sequence[PlannedTask], known: Definitions
-) -> None:
-    names = set(config.parameters).union(*(_list_declared(one.node) for one in planned))
-    for name, one in given.items() if "tasks" not in known.unread else ():
-        if name not in names:
-            hint = suggest(name, names) or f"names: {listing(sorted(names))}"
-            known.problems.add("E110", f"unknown config name `{name}`", one.place, hint)
 
 
 def _add_variants(planned: PlannedTask, listed: Node, known: Definitions) -> Iterator[PlannedTask]:

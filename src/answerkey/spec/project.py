@@ -130,10 +130,6 @@ class Environment:
         """Return whose an environment value is: the project's only if all of it stands in its files."""
         return "project" if self.project_names.issuperset(_find_names(text)) else "caller"
 
-    def names_host(self, text: str) -> bool:
-        """Return whether a URL's host is the caller's choice: all of `$V` or `$V/x`, set by the caller."""
-        return bool(_WHOLE_START.fullmatch(text)) and self.origin_of(text) == "caller"
-
 
 def _find_names(text: str) -> list[str]:
     return [plain or braced for plain, braced in _NAME.findall(text)]
@@ -339,9 +335,12 @@ class Project:
             return self.problems.mark_broken(node.place)
         if expanded == text:
             return node
+        origin = self.environment.origin_of(text)
         if is_secret:
-            return Node(Secret(expanded, self.environment.origin_of(text)), node.place)
-        return Node(expanded, node.place, "caller" if self.environment.names_host(text) else node.style)
+            return Node(Secret(expanded, origin), node.place)
+        # Whoever states the whole beginning of an address names its host.
+        names_host = _WHOLE_START.fullmatch(text) and origin == "caller"
+        return Node(expanded, node.place, "caller" if names_host else node.style)
 
     def _fill_secret(self, path: Way, node: Node, secrets: Mapping[str, Secret | Broken]) -> Node:
         """Return a scalar with `<< secrets.NAME >>` replaced where it may stand; report it elsewhere."""

@@ -6,7 +6,7 @@ that a mistake in one scorer hides nothing of the next; the JSON Schema puts the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -350,23 +350,19 @@ def carry_over(node: Node, part: str, problems: Problems) -> Node:
     written, kind = node.entries, node.at("type").text
     for old in DEPRECATIONS:
         if old.part == part and old.name in written and old.scorer in {None, kind}:
-            node = _rewrite(old, node, written, problems)
+            rewritten = old.rewrite(node, old.name, old.replacement)
+            if rewritten is None or old.value not in {None, written[old.name].text}:
+                continue
+            where, new = node.key_place(old.name), old.replacement
+            title = old.name if old.value is None else f"{old.name}: {old.value}"
+            hint = rewritten[1]
+            if new in written and new != old.name:
+                message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
+                hint = f"remove `{old.name}`"
+            elif old.is_moved:
+                message = f"`{title}` in `{old.part}` stands in an old place (since {old.since})"
+            else:
+                message = f"`{title}` is an old name (since {old.since})"
+            problems.notice(message, where, hint)
+            node = rewritten[0]
     return node
-
-
-def _rewrite(old: Deprecation, node: Node, written: Mapping[str, Node], problems: Problems) -> Node:
-    rewritten = old.rewrite(node, old.name, old.replacement)
-    if rewritten is None or old.value not in {None, written[old.name].text}:
-        return node
-    where, new = node.key_place(old.name), old.replacement
-    title = old.name if old.value is None else f"{old.name}: {old.value}"
-    hint = rewritten[1]
-    if new in written and new != old.name:
-        message = f"`{title}` is an old name, and `{new}` is given too: `{new}` is used"
-        hint = f"remove `{old.name}`"
-    elif old.is_moved:
-        message = f"`{title}` in `{old.part}` stands in an old place (since {old.since})"
-    else:
-        message = f"`{title}` is an old name (since {old.since})"
-    problems.notice(message, where, hint)
-    return rewritten[0]

@@ -152,8 +152,7 @@ def build_source(node: Node, problems: Problems, *, base: Path) -> Source | None
         # Each is held against its own model: a mistake in one is told once, and hides nothing of the next.
         conditions = [build_filter(one, problems, names=DATASET_NAMES) for one in node.at("filters").items]
         rest = node.without("filters")
-    read = SOURCE.read(rest, problems)
-    source: Any = None if read is None else read[1]
+    _, source = SOURCE.read(rest, problems)
     if source is not None and conditions:
         source = replace(source, filters=tuple(one[0] for one in conditions if one is not None))
     for entry in node.field("derive").entries.values():

@@ -231,7 +231,7 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
     if trials is not None:
         _check_score_names(trials, steps, written.entries["trials"], problems)
     solver, solver_fields = None, None
-    if "solver" in stated and (read := SOLVER.read(written.entries["solver"], problems)) and read[1]:
+    if "solver" in stated and all(read := SOLVER.read(written.entries["solver"], problems)):
         solver_fields, solver = read
         for name, error in solver.compile_templates()[1]:
             path = (int(step) if step.isdigit() else step for step in name.split("."))
@@ -243,7 +243,40 @@ def _build(node: Node, config: Config, problems: Problems, columns: Mapping[str,
         order_fields = validate_node(model, order_node, problems, name="`choice_order`")
         order = None if order_fields is None else validation.try_build(order_fields, order_node, problems)
     if order is not None:
-        steps = _order_steps(written, order, steps, solver, problems)
+        following = [step for step in steps if getattr(step.scorer, "follows_order", False)]
+        for step in (step for step in steps if step not in following):
+            reads = f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands in the row"
+            hint = "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option"
+            place = written.at("scorers", step.index).place
+            problems.add("E108", f"{reads}, and `choice_order` moves the options", place, hint)
+        if isinstance(solver, solvers.PassThroughSolver) and order.orders != "original":
+            reads = f"`{solver.type}` reads what was said to the options as they stand"
+            hint = "write `orders: original`, or bring a file with `option_order` by `--completions FILE`"
+            place = written.at("choice_order", "orders").place
+            problems.add("E108", f"{reads}, and `orders` is `{order.orders}`", place, hint)
+        main = next((step for step in steps if step.purpose == "score"), None)
+        added: list[tuple[ScoringStep, str, Metric]] = []
+        if main in following and main is not None:
+            added.append((main, "choice_order", resolve_name(ORDER_METRICS["choice_order"])(order.orders)))
+        if order.pride is not None:
+            reading = [step for step in steps if getattr(step.scorer, "reads_logprobs", False)]
+            if reading:
+                metric = resolve_name(ORDER_METRICS["pride"])(order.pride.share, order.pride.seed)
+                added.append((reading[0], "pride", metric))
+            else:
+                message = "`pride` takes the prior out of probabilities, and no scorer of the task reads any"
+                hint = "add the scorer `choice_probabilities`, or leave `pride` out"
+                problems.add("E108", message, written.at("choice_order", "pride").place, hint)
+        ordered = []
+        for step in steps:
+            kept = list(step.metrics)
+            design = replace(kept[0].design if kept else Design(), group_by=())
+            for name, metric in ((name, metric) for owner, name, metric in added if owner is step):
+                kept.append(
+                    KeyedMetric(validation.number_key(name, {one.key for one in kept}), metric, design)
+                )
+            ordered.append(replace(step, metrics=tuple(kept)))
+        steps = ordered
     for step in steps if isinstance(solver, solvers.ChoiceRankingSolver) else ():
         if not getattr(step.scorer, "reads_logprobs", False):
             reads = f"which scorer `{step.key}` (`{step.scorer.type}`) reads"
@@ -430,23 +463,49 @@ def _build_scoring(
     """Return the steps of a list of scorers, their fields as plain values, and their snippets.
 
     A scorer with mistakes is left out, the others are built. `design` is that of the task, for metrics that
-    have none of their own.
+    have none of their own. A scorer without `metrics` has its own, else the mean of its main value.
     """
     entries: list[tuple[int, Node, Any, Scorer | None]] = []
     for index, written in enumerate(node.items):
         entry = carry_over(written, "scorer", problems)
-        read = SCORER.read(entry, problems, number=index + 1)
-        if read is not None:
-            entries.append((index, entry, *read))
+        fields, scorer = SCORER.read(entry, problems, number=index + 1)
+        if fields is not None:
+            entries.append((index, entry, fields, scorer))
         elif entry.at("type").text in SCORERS:  # mistakes in the metrics of one that cannot be built itself
-            for number, metric in enumerate(entry.at("metrics").items, start=1):
-                METRIC.read(metric, problems, number=number)
+            for number, part in enumerate(entry.at("metrics").items, start=1):
+                METRIC.read(part, problems, number=number)
     wanted = [(fields.key, fields.type, entry.place) for _, entry, fields, _ in entries]
     keys = assign_keys(wanted, problems, what="scorer", within="in the task")
     steps, sources, snippets = [], [], []
     for (index, entry, fields, scorer), key in zip(entries, keys, strict=True):
         own = _find_snippets(fields, entry, key, problems)
-        keyed, metric_sources = _build_metrics(entry, key, fields, scorer, trials, design, own, problems)
+        kind, defaults = SCORERS[fields.type], _list_default_metrics(scorer, trials)
+        is_stated = fields.metrics is not None
+        listed = entry.at("metrics").items if is_stated else ()
+        if not listed and not defaults and kind.main_value is None:
+            hint = "add `metrics`, such as `- {type: mean, field: …}`"
+            problems.add("E108", f"a `{fields.type}` scorer needs `metrics`", entry.place, hint)
+        elif is_stated and not listed and defaults and fields.purpose == "score":
+            message = f"scorer `{key}` has no metrics: the run will have no number of it"
+            problems.notice(message, entry.at("metrics").place, "leave `metrics` out to get the usual ones")
+        found: list[tuple[Node, Any, Metric]] = []
+        for number, part in enumerate(listed, start=1):
+            one, metric = METRIC.read(part, problems, number=number)
+            if metric is not None:
+                found.append((part, one, metric))
+        if not is_stated:
+            usual = [METRIC.model(str(one["type"])).model_validate(one) for one in defaults]
+            found = [(entry, one, validation.build(one)) for one in usual]
+        wanted = [(one.key, metric.type, part.place) for part, one, metric in found]
+        names = assign_keys(wanted, problems, what="metric", within=f"in scorer `{key}`")
+        keyed, described = [], []
+        for (part, one, metric), name in zip(found, names, strict=True):
+            if is_stated:
+                _check_metric_fields(metric, kind, trials, part, problems)
+                own += _find_snippets(one, part, f"{key}.{name}", problems)
+            scale = metrics.find_scale(metric, getattr(scorer, "scales", {}))
+            keyed.append(KeyedMetric(name, metric, build_design(one, design), scale))
+            described.append({**_dump(one), "key": name})
         if scorer is None:
             continue
         for name, error in compile_templates(scorer)[1]:
@@ -456,7 +515,7 @@ def _build_scoring(
                 # Otherwise it is written, and what is wrong with it was reported.
                 report_template(error, entry.at(*name.split(".")), problems)
         steps.append(ScoringStep(key, scorer, tuple(keyed), fields.purpose, fields.display_name, index))
-        sources.append({**_dump(fields), "key": key, "metrics": metric_sources})
+        sources.append({**_dump(fields), "key": key, "metrics": described})
         snippets.extend(own)
     return steps, sources, snippets
 
@@ -486,50 +545,6 @@ def _check_snippet(name: str, source: str, node: Node, label: str, problems: Pro
         pass
     problems.add(error.code, error.message, where, error.hint)
     return snippet
-
-
-def _build_metrics(  # noqa: PLR0913 - all that a scorer's metrics depend on
-    node: Node,
-    key: str,
-    fields: Any,  # noqa: ANN401 - of a scorer of any kind
-    scorer: Scorer | None,
-    trials: Trials | None,
-    design: Design,
-    snippets: list[Snippet],
-    problems: Problems,
-) -> tuple[list[KeyedMetric], list[dict[str, object]]]:
-    """Return the metrics of a scorer and their fields as plain values; snippets are added to `snippets`.
-
-    A scorer without `metrics` has its own, else the mean of its main value.
-    """
-    kind, defaults = SCORERS[fields.type], _list_default_metrics(scorer, trials)
-    is_stated = fields.metrics is not None
-    entries = node.at("metrics").items if is_stated else ()
-    if not entries and not defaults and kind.main_value is None:
-        hint = "add `metrics`, such as `- {type: mean, field: …}`"
-        problems.add("E108", f"a `{fields.type}` scorer needs `metrics`", node.place, hint)
-    elif is_stated and not entries and defaults and fields.purpose == "score":
-        message = f"scorer `{key}` has no metrics: the run will have no number of it"
-        problems.notice(message, node.at("metrics").place, "leave `metrics` out to get the usual ones")
-    found: list[tuple[Node, Any, Metric]] = []
-    for number, entry in enumerate(entries, start=1):
-        read = METRIC.read(entry, problems, number=number)
-        if read is not None and read[1] is not None:
-            found.append((entry, *read))
-    if not is_stated:
-        usual = [METRIC.model(str(one["type"])).model_validate(one) for one in defaults]
-        found = [(node, one, validation.build(one)) for one in usual]
-    wanted = [(own.key, metric.type, entry.place) for entry, own, metric in found]
-    keys = assign_keys(wanted, problems, what="metric", within=f"in scorer `{key}`")
-    keyed, sources = [], []
-    for (entry, own, metric), name in zip(found, keys, strict=True):
-        if is_stated:
-            _check_metric_fields(metric, kind, trials, entry, problems)
-            snippets.extend(_find_snippets(own, entry, f"{key}.{name}", problems))
-        scale = metrics.find_scale(metric, getattr(scorer, "scales", {}))
-        keyed.append(KeyedMetric(name, metric, build_design(own, design), scale))
-        sources.append({**_dump(own), "key": name})
-    return keyed, sources
 
 
 def _list_default_metrics(scorer: Scorer | None, trials: Trials | None) -> Sequence[Mapping[str, object]]:
@@ -565,45 +580,3 @@ def _check_metric_fields(
         if name not in known and "<<" not in name:
             hint = " ".join(filter(None, [suggest(name, known), f"fields: {listing(known)}"]))
             problems.add("E115", f"metric field `{name}` is not produced by `{scorer.type}`", where, hint)
-
-
-def _order_steps(
-    definition: Node,
-    order: ChoiceOrder,
-    steps: Sequence[ScoringStep],
-    solver: Solver | None,
-    problems: Problems,
-) -> list[ScoringStep]:
-    """Return the steps with the metrics of `choice_order`; report what does not follow the order."""
-    following = [step for step in steps if getattr(step.scorer, "follows_order", False)]
-    for step in (step for step in steps if step not in following):
-        reads = f"scorer `{step.key}` (`{step.scorer.type}`) reads the truth as it stands in the row"
-        hint = "with `choice_order` use `string_equals_mcqa`, whose truth moves with its option"
-        place = definition.at("scorers", step.index).place
-        problems.add("E108", f"{reads}, and `choice_order` moves the options", place, hint)
-    if isinstance(solver, solvers.PassThroughSolver) and order.orders != "original":
-        reads = f"`{solver.type}` reads what was said to the options as they stand"
-        hint = "write `orders: original`, or bring a file with `option_order` by `--completions FILE`"
-        place = definition.at("choice_order", "orders").place
-        problems.add("E108", f"{reads}, and `orders` is `{order.orders}`", place, hint)
-    main = next((step for step in steps if step.purpose == "score"), None)
-    added: list[tuple[ScoringStep, str, Metric]] = []
-    if main in following and main is not None:
-        added.append((main, "choice_order", resolve_name(ORDER_METRICS["choice_order"])(order.orders)))
-    if order.pride is not None:
-        reading = [step for step in steps if getattr(step.scorer, "reads_logprobs", False)]
-        if reading:
-            metric = resolve_name(ORDER_METRICS["pride"])(order.pride.share, order.pride.seed)
-            added.append((reading[0], "pride", metric))
-        else:
-            message = "`pride` takes the prior out of probabilities, and no scorer of the task reads any"
-            hint = "add the scorer `choice_probabilities`, or leave `pride` out"
-            problems.add("E108", message, definition.at("choice_order", "pride").place, hint)
-    ordered = []
-    for step in steps:
-        own = list(step.metrics)
-        design = replace(own[0].design if own else Design(), group_by=())
-        for name, metric in ((name, metric) for owner, name, metric in added if owner is step):
-            own.append(KeyedMetric(validation.number_key(name, {one.key for one in own}), metric, design))
-        ordered.append(replace(step, metrics=tuple(own)))
-    return ordered

@@ -242,30 +242,53 @@ _WORDS: dict[str, str] = {
 }
 
 
-def validate_node(model: type[M], node: Node | None, problems: Problems, *, name: str) -> M | None:
+def validate_node(model: type[M], node: Node, problems: Problems, *, name: str) -> M | None:
     """Return the model's values, or None when a required one is missing or wrong; `name` is for messages.
 
     Unknown keys and unsuitable optional values are reported and left out; errors that a broken value or an
     unresolved `<< config.x >>` would cause are not reported, since the cause has been.
     """
-    if node is None or not node.is_map:
-        if node is None or not node.is_broken:
-            shown = _shorten(None if node is None else to_plain(node))
-            problems.add("E108", f"{name} must be a mapping, not {shown}", node.place if node else None)
+    if not node.is_map:
+        if not node.is_broken:
+            problems.add("E108", f"{name} must be a mapping, not {_shorten(to_plain(node))}", node.place)
         return None
     try:
         return model.model_validate(to_plain(node))
     except ValidationError as error:
-        return _report_mistakes(model, node, error, problems, name)
-
-
-def _report_mistakes(
-    model: type[M], node: Node, error: ValidationError, problems: Problems, name: str
-) -> M | None:
-    """Report what is wrong with a node, and return the values without it, or None when they need it."""
-    details = error.errors(include_url=False)
+        details = error.errors(include_url=False)
     for detail in sorted(_merge_alternatives(details), key=lambda one: one["type"] == "missing"):
-        _report(model, node, detail, problems=problems, name=name)
+        kind, loc, value, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
+        found, taken = node.find(loc[:-1] if kind in _EXTRA else loc)
+        is_open = isinstance(value, str) and bool(_UNRESOLVED.search(value))
+        if found.is_broken if kind == "missing" else kind not in _EXTRA and (is_open or value is BROKEN):
+            continue  # the cause has been reported
+        steps = ".".join(map(str, taken))
+        within = f" in `{steps}` of {name}" if steps else f" in {name}"
+        if kind == "missing":
+            if (found.place, str(loc[-1])) not in problems.misspelt:
+                hint = f"add `{loc[-1]}: …`"
+                problems.add("E108", f"`{loc[-1]}` is missing{within}", found.place, hint)
+        elif kind in _EXTRA:
+            key = str(loc[-1])
+            where = found.key_place(key)
+            if key in FOREIGN_KEYS:
+                message = f"`{key}` of the original platform is not done"
+                problems.add("E116", message, where, FOREIGN_KEYS[key])
+                continue
+            known = sorted(keys_at(model, loc[:-1]))
+            near = find_near(key, known)
+            problems.misspelt.update((found.place, one) for one in near)
+            hint = f"did you mean `{near[0]}`?" if near else f"keys there: {listing(known)}"
+            problems.add("E107", f"unknown key `{key}`{within}", where, hint)
+        elif kind == "union_tag_invalid":
+            known = [name.strip("'") for name in str(context.get("expected_tags", "")).split(", ")]
+            tag = str(context.get("tag"))
+            hint = suggest(tag, known) or f"types: {listing(known)}"
+            problems.add("E109", f"unknown type {tag!r}", found.at("type").place, hint)
+        else:
+            shown = "***" if _SECRETIVE & set(taken) else _shorten(value)
+            said = f"{f'`{steps}`' if steps else name} {_describe(detail, shown)}"
+            problems.add("E108", said, found.place, _advise(kind, value, context))
     # What must go for an error to go is the faulty node, or the one that lacks something.
     rest, faulty = node, {node.find(detail["loc"])[1] for detail in details}
     while () not in faulty:
@@ -302,45 +325,6 @@ def _merge_alternatives(details: Sequence[ErrorDetails]) -> list[ErrorDetails]:
         )
         kept.extend(() if is_told else (detail,))
     return kept
-
-
-def _report(
-    model: type[BaseModel], node: Node, detail: ErrorDetails, *, problems: Problems, name: str
-) -> None:
-    kind, loc, value, context = detail["type"], detail["loc"], detail["input"], detail.get("ctx", {})
-    found, taken = node.find(loc)
-    is_open = isinstance(value, str) and bool(_UNRESOLVED.search(value))
-    if found.is_broken if kind == "missing" else kind not in _EXTRA and (is_open or value is BROKEN):
-        return  # the cause has been reported
-    steps = ".".join(map(str, taken))
-    if kind == "missing":
-        within = f" in `{steps}` of {name}" if steps else f" in {name}"
-        if (found.place, str(loc[-1])) not in problems.misspelt:
-            hint = f"add `{loc[-1]}: …`"
-            problems.add("E108", f"`{loc[-1]}` is missing{within}", found.place, hint)
-    elif kind in _EXTRA:
-        holder, taken = node.find(loc[:-1])
-        key, steps = str(loc[-1]), ".".join(map(str, taken))
-        where = holder.key_place(key)
-        if key in FOREIGN_KEYS:
-            message = f"`{key}` of the original platform is not done"
-            problems.add("E116", message, where, FOREIGN_KEYS[key])
-            return
-        known = sorted(keys_at(model, loc[:-1]))
-        within = f" in `{steps}` of {name}" if steps else f" in {name}"
-        near = find_near(key, known)
-        problems.misspelt.update((holder.place, one) for one in near)
-        hint = f"did you mean `{near[0]}`?" if near else f"keys there: {listing(known)}"
-        problems.add("E107", f"unknown key `{key}`{within}", where, hint)
-    elif kind == "union_tag_invalid":
-        known = [name.strip("'") for name in str(context.get("expected_tags", "")).split(", ")]
-        tag = str(context.get("tag"))
-        hint = suggest(tag, known) or f"types: {listing(known)}"
-        problems.add("E109", f"unknown type {tag!r}", found.at("type").place, hint)
-    else:
-        shown = "***" if _SECRETIVE & set(taken) else _shorten(value)
-        said = f"{f'`{steps}`' if steps else name} {_describe(detail, shown)}"
-        problems.add("E108", said, found.place, _advise(kind, value, context))
 
 
 def _describe(detail: ErrorDetails, value: str) -> str:
@@ -450,17 +434,13 @@ class Part:
         kind = node.get("type")
         if kind is not None and kind.text in self.registry:
             return kind.text
-        self._refuse(node, kind, problems)
-        return None
-
-    def _refuse(self, node: Node, kind: Node | None, problems: Problems) -> None:
         if kind is None:
             label = f"`{self.name}`" if self.name != "source" else "dataset `source`"
             message = f"`type` is missing in {label}"
             message = message if node.is_map else f"{label} must be a mapping with a `type`"
             if not node.is_map or not node.is_broken:
                 problems.add("E108", message, node.place, f"types: {listing(self.registry)}")
-            return
+            return None
         name = str(kind.value if kind.is_scalar else None)
         supported = f"supported: {listing(sorted(self.registry))}"
         foreign = FOREIGN_TYPES.get(self.name, {}).get(name)
@@ -475,18 +455,19 @@ class Part:
             near = suggest(name, self.registry)
             hint = f"{near} {supported}" if near else f"{supported}{own}"
             problems.add("E109", f"unknown {self.name} type {name!r}", kind.place, hint)
+        return None
 
-    def read(self, node: Node, problems: Problems, *, number: int | None = None) -> tuple[Any, Built] | None:
+    def read(self, node: Node, problems: Problems, *, number: int | None = None) -> tuple[Any, Built]:
         """Return the fields of a node and the object they describe, which is None for one that refuses them.
 
-        None when there are no fields. `number` is for messages about an entry of a list.
+        Both are None when there are no fields. `number` is for messages about an entry of a list.
         """
         kind = self.choose(node, problems)
         if kind is None:
-            return None
+            return None, None
         name = f"{self.name} `{kind}`" if number is None else f"{self.name} {number} (`{kind}`)"
         fields = validate_node(self.model(kind), node, problems, name=name)
-        return None if fields is None else (fields, try_build(fields, node, problems))
+        return fields, None if fields is None else try_build(fields, node, problems)
 
 
 def assign_keys(

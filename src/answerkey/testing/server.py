@@ -492,7 +492,8 @@ class TestServer:
 
     def __init__(self, answers: Answers = "A", behaviour: Behaviour | None = None, *, port: int = 0) -> None:
         self._handler = RequestHandler(answers, behaviour or Behaviour(), Asked())
-        self._port = port
+        #: Chosen by the system unless it was given.
+        self.port = port
         self._is_ready = Event()
         self._error: OSError | None = None
         self._thread: Thread | None = None
@@ -501,17 +502,12 @@ class TestServer:
     @property
     def root(self) -> str:
         """The address without a path: the base of the APIs of Anthropic and Gemini."""
-        return f"http://{HOST}:{self._port}"
+        return f"http://{HOST}:{self.port}"
 
     @property
     def url(self) -> str:
         """The base URL in the way of OpenAI, as in `--model URL#name`."""
         return f"{self.root}/v1"
-
-    @property
-    def port(self) -> int:
-        """The port; chosen by the system unless it was given."""
-        return self._port
 
     @property
     def asked(self) -> Asked:
@@ -563,11 +559,11 @@ class TestServer:
         self._loop = asyncio.get_running_loop()
         server = web.Server(self._handler.handle, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_GRACE)
-        with socket.create_server((HOST, self._port), backlog=_BACKLOG) as listener:
+        with socket.create_server((HOST, self.port), backlog=_BACKLOG) as listener:
             try:
                 await runner.setup()
                 await web.SockSite(runner, listener, backlog=_BACKLOG).start()
-                self._port = listener.getsockname()[1]
+                self.port = listener.getsockname()[1]
                 self._is_ready.set()
                 await self._handler.is_over.wait()
                 # No more connections are taken, those there are break; what is not read is not waited for.

@@ -156,7 +156,11 @@ class RunFolder:
         file = self.path / JOURNAL_NAME
         if not file.is_file():
             return
-        with closing(_connect(file)) as connection:
+        # A journal that is being written has its `-wal` and `-shm` beside it. One without them is whole in
+        # itself; SQLite would make them anew just to read it, unless told that nobody writes.
+        is_written = all(file.with_name(f"{file.name}{suffix}").exists() for suffix in ("-wal", "-shm"))
+        address = f"file:{quote(str(file.absolute()))}?mode=ro{'' if is_written else '&immutable=1'}"
+        with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE)) as connection:
             again = list(connection.execute(_AGAIN, (json.dumps([*self._failed]),)))
             newer = connection.execute(_NEWER, (self._last,))
             self._failed.clear()
@@ -167,17 +171,6 @@ class RunFolder:
                     continue
                 self._finished[purpose] += 1
                 self._tokens += 0 if source == "cache" else (asked or 0) + (said or 0)
-
-
-def _connect(file: Path) -> sqlite3.Connection:
-    """Return a connection that only reads, and leaves no file behind.
-
-    A journal that is being written has its `-wal` and `-shm` beside it. One without them is whole in itself;
-    SQLite would make them anew just to read it, unless told that nobody writes.
-    """
-    is_written = all(file.with_name(f"{file.name}{suffix}").exists() for suffix in ("-wal", "-shm"))
-    address = f"file:{quote(str(file.absolute()))}?mode=ro{'' if is_written else '&immutable=1'}"
-    return sqlite3.connect(address, uri=True, timeout=_PATIENCE)
 
 
 def is_under_way(folder: Path) -> bool:
@@ -740,7 +733,13 @@ def open_server(
 
     E119 for an address beyond this machine without `allow_network`, and for one that cannot be had.
     """
-    address, family = resolve_host(host)
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        message = f"`--host {host}` is no address of this machine"
+        raise SpecError("E119", message, hint=f"leave it out for {LOOPBACK}") from error
+    family, _, _, _, place = found[0]
+    address = str(place[0])
     number = _read_address(address)
     if not number.is_loopback and not allow_network:
         hint = "`--allow-network` says that this is meant; `ssh -L` needs neither"
@@ -760,17 +759,6 @@ def open_server(
     shown = LOOPBACK if is_everywhere else _bracket(host)
     server.url = f"http://{shown}:{server.server_port}/?token={token}"
     return server
-
-
-def resolve_host(host: str) -> tuple[str, socket.AddressFamily]:
-    """Return the address of a host; E119 when it is nowhere."""
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        message = f"`--host {host}` is no address of this machine"
-        raise SpecError("E119", message, hint=f"leave it out for {LOOPBACK}") from error
-    family, _, _, _, place = found[0]
-    return str(place[0]), family
 
 
 def _read_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -174,9 +174,7 @@ class _LmEvalRows(TaskRows):
         if under != self._filter:
             self._others[under] = None
             return []
-        number = row.text("doc_id")
-        if number is None:
-            raise DamagedError("the line has no `doc_id`")
+        number = row.require("line", "doc_id")
         question, replies, answer = _read_lm_eval(row, self.metric)
         verdict = Verdict(row.number(self.metric), answer)
         return self.list_trials(f"{self.name}/{number}", question, replies, verdict)

@@ -163,6 +163,13 @@ class Json:
         """Return the text that a path leads to, a number as text."""
         return write_cell(self.get(*path))
 
+    def require(self, owner: str, *path: str) -> str:
+        """Return the text that a path leads to; DamagedError, which names the `owner`, where it has none."""
+        text = self.text(*path)
+        if text is None:
+            raise DamagedError(f"the {owner} has no `{'.'.join(path)}`")
+        return text
+
     def any_text(self, *names: str) -> str | None:
         """Return the first text under one of some names that is not empty."""
         return next((text for name in names if (text := self.text(name))), None)

@@ -323,9 +323,7 @@ def _name_evaluation(file: LogFile) -> str:
 
 
 def _read_every_eval_ever(row: Json) -> list[Record]:
-    name, metadata = row.text("sample_id"), row.at("metadata")
-    if name is None:
-        raise DamagedError("the row has no `sample_id`")
+    name, metadata = row.require("row", "sample_id"), row.at("metadata")
     choices, options = _find_choices(row)
     question = ask.Question(
         question=row.text("input", "raw") or row.text("input", "formatted"),
@@ -404,9 +402,7 @@ class ExportReader(KnownReader):
         log.description.task = log.path.name.partition(".")[0]
 
         def read_row(row: Json) -> Record:
-            name, told = row.text("sample_id"), log.description
-            if name is None:
-                raise DamagedError("the row has no `sample_id`")
+            name, told = row.require("row", "sample_id"), log.description
             scores = row.object("scores")
             told.model = told.model or row.text("model")
             told.score = log.options.score or told.score or next(iter(scores), None)

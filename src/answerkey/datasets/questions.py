@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import string
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -20,7 +19,8 @@ from typing import Any
 import polars as pl
 
 from answerkey.datasets.rows import ID_COLUMN, Rows, get_inside, read_cells, split_name
-from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.errors import DataError, Place, listing, refuse_column
+from answerkey.text import parse_python
 from answerkey.types import Samples
 
 Texts = tuple[str, ...]
@@ -120,19 +120,13 @@ def _parse_list(text: str) -> object:
     bare = text.strip()
     if bare[:1] not in {"[", "(", "{"} or len(text) > _LONGEST_LIST:
         return None
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(bare)
-    except (ValueError, RecursionError):
-        pass
     printed = _QUOTED.findall(bare)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if len(printed) > 1 and not _QUOTED.sub("", bare).strip("[] \t\r\n"):
-                return [ast.literal_eval(one) for one in printed]
-            return ast.literal_eval(bare)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
+    is_printed = len(printed) > 1 and not _QUOTED.sub("", bare).strip("[] \t\r\n")
+    with suppress(ValueError):
+        return [*map(parse_python, printed)] if is_printed else parse_python(bare)
+    return None
 
 
 def read_texts(value: object) -> Texts | None:
@@ -361,9 +355,8 @@ class QuestionColumns:
                 columns[role] = str(text)
         for role, name in (*columns.items(), *(("options", one) for one in spread)):
             if not has_column(rows, name):
-                hint = suggest(name, rows.columns) or f"columns: {listing(rows.columns)}"
                 message = f"{role}: there is no column `{name}`"
-                raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
+                raise refuse_column(message, name, rows.columns, Place(file=rows.file))
         return cls(columns, spread, form, find_unfolded(rows, columns, spread))
 
     def say(self) -> dict[str, str | list[str]]:

@@ -41,6 +41,7 @@ from answerkey.errors import (
     is_url,
     listing,
     raise_all,
+    refuse_column,
     suggest,
 )
 from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
@@ -514,8 +515,7 @@ def _refuse_columns(
     for who, column, where in named:
         if column not in dataset.columns:
             message = f"{who} names the column `{column}`: dataset `{dataset.name}` has none such"
-            hint = suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}"
-            yield DataError("E206", message, where=where, hint=hint)
+            yield refuse_column(message, column, dataset.columns, where)
 
 
 def find_completions(

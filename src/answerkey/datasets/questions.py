@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -18,6 +18,7 @@ from typing import Any
 
 import polars as pl
 
+from answerkey.datasets.columns import fill_column
 from answerkey.datasets.rows import ID_COLUMN, Rows, get_inside, read_cells, split_name
 from answerkey.errors import DataError, Place, listing, refuse_column
 from answerkey.text import parse_python
@@ -466,7 +467,7 @@ class QuestionColumns:
         encoded = rows.encoded.difference(new)
         for name, cells in new.items():
             if not isinstance(cells, pl.Series):
-                new[name], encoded = _encode(cells), encoded | {name}
+                new[name], encoded = fill_column(name, cells, None), encoded | {name}
         added = [pl.Series(name, cells) for name, cells in new.items()]
         return replace(rows, frame=rows.frame.with_columns(added), encoded=encoded)
 
@@ -497,8 +498,8 @@ class QuestionColumns:
                     raise DataError("E202", message, where=samples.place(row, name))
                 flat += parts
             dtype: Any = samples.frame.schema[name]
-            new.append(_encode(flat) if name in samples.encoded else pl.Series(flat, dtype=dtype.inner))
-            new[-1] = new[-1].alias(name)
+            is_encoded = name in samples.encoded
+            new.append(fill_column(name, flat, None) if is_encoded else pl.Series(name, flat, dtype.inner))
         numbers = pl.Series([number for size in sizes for number in range(1, size + 1)])
         return replace(rows, frame=rows.frame.with_columns(new)), numbers
 
@@ -587,11 +588,6 @@ def _shuffle(questions: pl.Series, options: pl.Series, places: pl.Series) -> tup
         lists.append(texts and [texts[one] for one in order])
         moved.append(order.index(place) if place in order else None)
     return pl.Series(lists, dtype=_TEXT_LISTS), pl.Series(moved, dtype=pl.Int64)
-
-
-def _encode(cells: Iterable[object]) -> pl.Series:
-    texts = [None if one is None else json.dumps(one, ensure_ascii=False) for one in cells]
-    return pl.Series(texts, dtype=pl.String)
 
 
 def read_column(samples: Samples, name: str) -> Cells:

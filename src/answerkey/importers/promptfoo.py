@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import PurePosixPath
 
 from answerkey.datasets import questions as ask
-from answerkey.errors import AnswerkeyError, listing
+from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
     MOST_BYTES,
@@ -29,7 +29,6 @@ from answerkey.importers.logs import (
     Record,
     Row,
     Verdict,
-    parse_json,
 )
 from answerkey.models.responses import read_message
 from answerkey.spec.nodes import parse_plain
@@ -163,14 +162,8 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
                 yield one
         return
     is_lines = not {".jsonl", ".ndjson"}.isdisjoint(endings)
-    if not is_lines:
-        try:
-            with file.open() as stream:
-                first = parse_json(stream.readline(_LONGEST_HEAD).decode("utf-8-sig", "replace"))
-            is_lines = isinstance(first, dict) and "results" not in first
-        except (DamagedError, OSError, AnswerkeyError):
-            pass
-    if is_lines:
+    first = {} if is_lines else file.read_first(_LONGEST_HEAD).value
+    if isinstance(first, dict) and "results" not in first:
         yield from log.rows(file)
         return
     before = log.seen

@@ -452,9 +452,9 @@ class ChoiceRankingSolver:
         samples: Samples,
         *,
         model: Model | None,
-        known: Known | None,  # noqa: ARG002 - the protocol's signature
         examples: Samples | None,
         trials: range = ONE_TRIAL,
+        **_: object,
     ) -> Completions:
         """Return for each sample the log-probability of its continuations; there is no text to be read."""
         require_echo(model)

@@ -55,15 +55,12 @@ class Solver(Protocol):
 
     def compile_templates(self) -> Compiled:
         """Return the templates that compile and the errors of the others, by field (`a.0.b` for nested)."""
-        ...
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, or why there are none."""
-        ...
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows that cannot be solved; a missing column is told once, at the first of them."""
-        ...
 
     def solve(
         self,
@@ -78,7 +75,6 @@ class Solver(Protocol):
 
         `trials` are the numbers of the trials; those of a sample stand one after the other.
         """
-        ...
 
 
 def describe_row_errors(
@@ -277,15 +273,7 @@ class PassThroughSolver:
             return [(0, error)]
         return []
 
-    def solve(
-        self,
-        samples: Samples,
-        *,
-        model: Model | None,  # noqa: ARG002 - the protocol's signature
-        known: Known | None,  # noqa: ARG002 - same
-        examples: Samples | None,  # noqa: ARG002 - same
-        trials: range = ONE_TRIAL,
-    ) -> Completions:
+    def solve(self, samples: Samples, *, trials: range = ONE_TRIAL, **_: object) -> Completions:
         """Return what the column says, in order; there is one trial of it."""
         if len(trials) > 1:
             message = f"`{self.type}` reads one completion for each sample, not {len(trials)} trials"

@@ -609,11 +609,10 @@ def open_judges(
         try:
             model = open_model(judges[step.key])
             step.scorer.bind(model, key=step.key)
+            opened[step.key] = model
         except SpecError as error:
             where = error.where or task.place(*step.model_path)
             errors.append(SpecError(error.code, error.message, where=where, hint=error.hint))
-        else:
-            opened[step.key] = model
     return opened, errors
 
 
@@ -667,10 +666,8 @@ def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None
 def list_solver_columns(solver: Solver, dataset: Dataset) -> Columns:
     """Return the columns that a solver reads; None for all."""
     if isinstance(solver, PassThroughSolver):
-        try:
+        with suppress(DataError):
             return frozenset({find_column(dataset.rows.slice(0, 0).load(), solver.trace_column)[0]})
-        except DataError:
-            return None
     if isinstance(solver, SingleTurnSolver | ChoiceRankingSolver) and solver.examples is None:
         return _join_columns(one.columns for one in solver.compile_templates()[0].values())
     return None

@@ -222,9 +222,7 @@ def _compute_part(node: nodes.Getattr | nodes.Getitem, scope: Scope) -> Computed
     if step is not None and isinstance(step.key, str):
         owner = _compute(node.node, scope)
         return _take_field(owner.series, step.key).require(owner.good)
-    if isinstance(node, nodes.Getitem):
-        return _take_element(node.node, node.arg, scope)
-    raise _NotComputedError
+    return _take_element(node.node, cast("nodes.Getitem", node).arg, scope)  # an attribute is a text
 
 
 def _take_element(owner_node: nodes.Node, key: nodes.Node, scope: Scope) -> Computed:

@@ -276,6 +276,12 @@ def _fold(name: str) -> str:
     return re.sub(r"[-_\s]", "", name).casefold()
 
 
+def refuse_column(message: str, name: str, columns: Iterable[str], where: Place | None = None) -> DataError:
+    """Return E206 for a column that is not there, with a hint to one that is near, or to all there are."""
+    known = list(columns)
+    return DataError("E206", message, where=where, hint=suggest(name, known) or f"columns: {listing(known)}")
+
+
 def listing(names: Iterable[str], *, limit: int = 20) -> str:
     """Return names in backticks, comma separated, cut after `limit` with the count of the rest."""
     names = list(names)

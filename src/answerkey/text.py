@@ -6,10 +6,12 @@ where lines and tables are made: nothing in it can move the cursor, hide itself 
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
 import unicodedata
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -218,6 +220,16 @@ def format_count(number: int, noun: str) -> str:
 
 
 # ------------------------------------------------------------------------------------ plain values
+
+
+def parse_python(text: str) -> object:
+    """Return the value of a Python literal; ValueError for a text that is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.literal_eval(text)
+    except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise ValueError(text) from error
 
 
 def clean_numbers(content: object) -> Any:  # noqa: ANN401  # whatever shape JSON has

@@ -39,7 +39,7 @@ from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
 from answerkey.engines import Spread, open_engine
-from answerkey.errors import DataError, Place, SpecError, listing, raise_all, suggest
+from answerkey.errors import DataError, Place, SpecError, listing, raise_all, refuse_column
 from answerkey.evaluate.prepare import Progress, fit_rows, refuse_unknown, stay_silent
 from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
@@ -699,9 +699,8 @@ def _audit(
     sources, first_row = [], 0
     for rows, parts in tables:
         if quality is not None and quality[0] not in rows.columns:
-            hint = suggest(quality[0], rows.columns) or f"columns: {listing(rows.columns)}"
             message = f"there is no column `{quality[0]}`"
-            raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
+            raise refuse_column(message, quality[0], rows.columns, Place(file=rows.file))
         sources.append(QuestionRows(rows, parts, first_row))
         first_row += len(rows)
     whole = QuestionPart()

@@ -16,7 +16,7 @@ import polars as pl
 from answerkey.datasets import questions as ask
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows
-from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.errors import DataError, Place, listing, refuse_column
 from answerkey.scorers import StringEqualsMcqa
 from answerkey.solvers import find_reference
 from answerkey.templates import RowError, Template
@@ -83,8 +83,7 @@ def find_fields(
             return Template.compile(text)
         path = (text,) if text in columns else tuple(text.split("."))
         if path[0] not in columns:
-            hint = suggest(path[0], columns) or f"columns: {listing(columns)}"
-            raise DataError("E206", f"there is no column `{path[0]}`", where=where, hint=hint)
+            raise refuse_column(f"there is no column `{path[0]}`", path[0], columns, where)
         return Template.compile("{{ sample" + "".join(f"[{step!r}]" for step in path) + " }}")
 
     known = ask.find_columns(tuple(columns), ask.DATASET_ROLES)

@@ -37,7 +37,7 @@ from typing import Literal, cast
 import polars as pl
 
 from answerkey.datasets.content import MAX_CELL, Content, RowErrors
-from answerkey.errors import DataError, Place, listing, raise_all, suggest
+from answerkey.errors import DataError, Place, listing, raise_all, refuse_column
 from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
@@ -579,8 +579,7 @@ def build_table(
     for name in kinds:
         if name not in shapes:
             message = f"`columns` types `{name}`, which is not a column"
-            hint = suggest(name, shapes) or f"columns: {listing(shapes)}"
-            raise DataError("E206", message, where=Place(file=file, field=name), hint=hint)
+            raise refuse_column(message, name, shapes, Place(file=file, field=name))
     for one in unfit.values():
         huge.extend(one)
     huge.raise_any()

@@ -22,7 +22,7 @@ import polars as pl
 from answerkey.datasets.rows import BLOCK_ROWS, Positions, Rows, iterate_blocks, join_positions
 from answerkey.datasets.sources import Source
 from answerkey.datasets.tables import TemplateErrors, digest_rows
-from answerkey.errors import DataError, Place, SpecError, listing, suggest
+from answerkey.errors import DataError, Place, SpecError, refuse_column
 from answerkey.templates import RowFilter
 from answerkey.types import Completions, Notice, Samples
 
@@ -159,9 +159,8 @@ def select_rows(rows: Rows, selection: Selection) -> Positions:
     if wanted is not None and wanted < 1:
         raise SpecError("E108", f"`num_samples` is {wanted}; it must be at least 1")
     if column is not None and column not in rows.columns:
-        hint = suggest(column, rows.columns) or f"columns: {listing(rows.columns)}"
         message = f"`stratify_by` names `{column}`, which is not a column"
-        raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
+        raise refuse_column(message, column, rows.columns, Place(file=rows.file))
     if wanted is None or wanted >= len(rows):
         return range(len(rows))
     if column is None and selection.subsampling == "head":

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import string
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -19,8 +18,10 @@ from typing import Any
 
 import polars as pl
 
+from answerkey.datasets.columns import fill_column
 from answerkey.datasets.rows import ID_COLUMN, Rows, get_inside, read_cells, split_name
-from answerkey.errors import DataError, Place, listing, suggest
+from answerkey.errors import DataError, Place, listing, refuse_column
+from answerkey.text import parse_python
 from answerkey.types import Samples
 
 Texts = tuple[str, ...]
@@ -120,19 +121,13 @@ def _parse_list(text: str) -> object:
     bare = text.strip()
     if bare[:1] not in {"[", "(", "{"} or len(text) > _LONGEST_LIST:
         return None
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(bare)
-    except (ValueError, RecursionError):
-        pass
     printed = _QUOTED.findall(bare)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if len(printed) > 1 and not _QUOTED.sub("", bare).strip("[] \t\r\n"):
-                return [ast.literal_eval(one) for one in printed]
-            return ast.literal_eval(bare)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
+    is_printed = len(printed) > 1 and not _QUOTED.sub("", bare).strip("[] \t\r\n")
+    with suppress(ValueError):
+        return [*map(parse_python, printed)] if is_printed else parse_python(bare)
+    return None
 
 
 def read_texts(value: object) -> Texts | None:
@@ -361,9 +356,8 @@ class QuestionColumns:
                 columns[role] = str(text)
         for role, name in (*columns.items(), *(("options", one) for one in spread)):
             if not has_column(rows, name):
-                hint = suggest(name, rows.columns) or f"columns: {listing(rows.columns)}"
                 message = f"{role}: there is no column `{name}`"
-                raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
+                raise refuse_column(message, name, rows.columns, Place(file=rows.file))
         return cls(columns, spread, form, find_unfolded(rows, columns, spread))
 
     def say(self) -> dict[str, str | list[str]]:
@@ -473,7 +467,7 @@ class QuestionColumns:
         encoded = rows.encoded.difference(new)
         for name, cells in new.items():
             if not isinstance(cells, pl.Series):
-                new[name], encoded = _encode(cells), encoded | {name}
+                new[name], encoded = fill_column(name, cells, None), encoded | {name}
         added = [pl.Series(name, cells) for name, cells in new.items()]
         return replace(rows, frame=rows.frame.with_columns(added), encoded=encoded)
 
@@ -504,8 +498,8 @@ class QuestionColumns:
                     raise DataError("E202", message, where=samples.place(row, name))
                 flat += parts
             dtype: Any = samples.frame.schema[name]
-            new.append(_encode(flat) if name in samples.encoded else pl.Series(flat, dtype=dtype.inner))
-            new[-1] = new[-1].alias(name)
+            is_encoded = name in samples.encoded
+            new.append(fill_column(name, flat, None) if is_encoded else pl.Series(name, flat, dtype.inner))
         numbers = pl.Series([number for size in sizes for number in range(1, size + 1)])
         return replace(rows, frame=rows.frame.with_columns(new)), numbers
 
@@ -594,11 +588,6 @@ def _shuffle(questions: pl.Series, options: pl.Series, places: pl.Series) -> tup
         lists.append(texts and [texts[one] for one in order])
         moved.append(order.index(place) if place in order else None)
     return pl.Series(lists, dtype=_TEXT_LISTS), pl.Series(moved, dtype=pl.Int64)
-
-
-def _encode(cells: Iterable[object]) -> pl.Series:
-    texts = [None if one is None else json.dumps(one, ensure_ascii=False) for one in cells]
-    return pl.Series(texts, dtype=pl.String)
 
 
 def read_column(samples: Samples, name: str) -> Cells:

@@ -495,11 +495,10 @@ def hide_query(url: str) -> str:
 
 def is_safe(url: str) -> bool:
     """Return whether nobody on the way can read or change what is fetched; False for what is no address."""
-    try:
+    with suppress(ValueError):
         scheme = urlsplit(url).scheme
         return scheme == "https" or (scheme == "http" and is_loopback(url))
-    except ValueError:
-        return False
+    return False
 
 
 def open_cache_folder(name: str) -> Path:

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
@@ -26,7 +26,7 @@ from itertools import accumulate
 from math import isnan
 from pathlib import Path
 from queue import Full, Queue
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -604,7 +604,7 @@ class _UnevenError(Exception):
     """Chunks that cannot be written as they come."""
 
 
-class _ParquetFolder(SpillFolder):
+class _ParquetFolder(SpillFolder, AbstractContextManager["_ParquetFolder"]):
     """Chunks that are written into one Parquet file while the next ones are read.
 
     The first says which types all have, how large rows are, and whether each row is on the line after the one
@@ -633,9 +633,6 @@ class _ParquetFolder(SpillFolder):
 
     def __getitem__(self, number: int) -> pl.DataFrame:
         raise _UnevenError
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError, pl.exceptions.PolarsError):  # `finish` has told it

@@ -41,6 +41,7 @@ from answerkey.errors import (
     is_url,
     listing,
     raise_all,
+    refuse_column,
     suggest,
 )
 from answerkey.evaluate.choice_order import name_completions, order_dataset, refuse_unordered
@@ -514,8 +515,7 @@ def _refuse_columns(
     for who, column, where in named:
         if column not in dataset.columns:
             message = f"{who} names the column `{column}`: dataset `{dataset.name}` has none such"
-            hint = suggest(column, dataset.columns) or f"columns: {listing(dataset.columns)}"
-            yield DataError("E206", message, where=where, hint=hint)
+            yield refuse_column(message, column, dataset.columns, where)
 
 
 def find_completions(
@@ -609,11 +609,10 @@ def open_judges(
         try:
             model = open_model(judges[step.key])
             step.scorer.bind(model, key=step.key)
+            opened[step.key] = model
         except SpecError as error:
             where = error.where or task.place(*step.model_path)
             errors.append(SpecError(error.code, error.message, where=where, hint=error.hint))
-        else:
-            opened[step.key] = model
     return opened, errors
 
 
@@ -667,10 +666,8 @@ def list_checked_columns(task: Task, dataset: Dataset, recorded: Recorded | None
 def list_solver_columns(solver: Solver, dataset: Dataset) -> Columns:
     """Return the columns that a solver reads; None for all."""
     if isinstance(solver, PassThroughSolver):
-        try:
+        with suppress(DataError):
             return frozenset({find_column(dataset.rows.slice(0, 0).load(), solver.trace_column)[0]})
-        except DataError:
-            return None
     if isinstance(solver, SingleTurnSolver | ChoiceRankingSolver) and solver.examples is None:
         return _join_columns(one.columns for one in solver.compile_templates()[0].values())
     return None

@@ -22,7 +22,7 @@ from answerkey.datasets.storage import digest_file, is_stored
 from answerkey.datasets.tables import Table as LoadedTable
 from answerkey.datasets.tables import load_rows, load_table
 from answerkey.engines import open_engine
-from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, suggest
+from answerkey.errors import DataError, Place, RunError, SpecError, listing, raise_all, refuse_column, suggest
 from answerkey.evaluate.choice_order import order_dataset
 from answerkey.evaluate.pipeline import measure_scores, merge_metrics
 from answerkey.evaluate.prepare import (
@@ -334,9 +334,8 @@ def require_column(name: str, columns: Sequence[str], task_run: TaskRun) -> None
     """Raise E206 when the dataset of a task has no such column."""
     if name not in columns:
         entry = task_run.manifest["dataset"]
-        hint = suggest(name, columns) or f"columns: {listing(columns)}"
         message = f"dataset `{entry['key']}` has no column `{name}`"
-        raise DataError("E206", message, where=Place(file=entry.get("file")), hint=hint)
+        raise refuse_column(message, name, columns, Place(file=entry.get("file")))
 
 
 # `rescore`: new scores for the completions of an old run, as a new run.

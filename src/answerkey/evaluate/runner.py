@@ -285,10 +285,8 @@ class Started:
                 except AnswerkeyError as stop:
                     if isinstance(stop, RunError):  # a folder that cannot be written takes no more words
                         raise
-                    if (
-                        session is not None and stop.code in GIVEN_UP
-                    ):  # other models may be called all the same
-                        failures.append(stop)
+                    if session is not None and stop.code in GIVEN_UP:
+                        failures.append(stop)  # other models may be called all the same
                         changes[one.key] = describe_calls(one.key)
                         session.give_up(one.key)
                         continue

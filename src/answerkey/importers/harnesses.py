@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 
 import polars as pl
@@ -175,9 +174,7 @@ class _LmEvalRows(TaskRows):
         if under != self._filter:
             self._others[under] = None
             return []
-        number = row.text("doc_id")
-        if number is None:
-            raise DamagedError("the line has no `doc_id`")
+        number = row.require("line", "doc_id")
         question, replies, answer = _read_lm_eval(row, self.metric)
         verdict = Verdict(row.number(self.metric), answer)
         return self.list_trials(f"{self.name}/{number}", question, replies, verdict)
@@ -264,9 +261,8 @@ _NO_LIST, _NO_CHAT = r"^[^\[]", r"^(?:\s|\\[nrtf])*(?:[^\s\\\[]|\\[^nrtf])"
 _NUMBER = r"^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$"
 #: Escapes that Python does not write, a line break, and what stands between texts.
 _ODD_ESCAPE, _BREAK, _SEVERAL = r"\\[u/]", r"\\n", r'", ?"'
-#: The line of an option as far as its text, the text, and how long all such lines may be.
-_LABEL = "\n[ \t]*[(\\[\uff08]?{}[)\\].:\uff09\uff0e\uff1a\u3001][ \t]*"
-_ONE_LINE, _LONGEST_END = r"[!-~\p{L}\p{N}][^\n]*", 50_000
+#: How the line of an option begins.
+_OPTION_LINE = re.compile(r"\n[ \t]*[(\[\uff08]?[A-Z][)\].:\uff09\uff0e\uff1a\u3001]")
 _ID, _TARGET, _UNDER = ("doc_id",), ("target",), ("filter",)
 _SAID, _READ = ("resps", "[]"), ("filtered_resps",)
 _LISTS = pl.List(pl.String)
@@ -312,9 +308,7 @@ def _read_plain(
     plain = {path: leaf.take(places) for path, leaf in leaves.items()}
     said, read = (plain[path].values.list.first() for path in (_SAID, _READ))
     own = plain[options].values if options in plain else pl.Series([None] * len(places), dtype=_LISTS)
-    shown = plain[asks].values
-    are_alike = _find_shown_alike(shown, own) if options in plain else repeat(None, len(places))
-    parts = zip(shown, own.to_list(), plain[_TARGET].values, read, are_alike, strict=True)
+    parts = zip(plain[asks].values, own.to_list(), plain[_TARGET].values, read, strict=True)
     told = [_tell_plain(*one) for one in parts]
     is_told = pl.Series([one is not None for one in told], dtype=pl.Boolean)
     if not is_told.any():
@@ -347,45 +341,25 @@ def _read_plain(
     return frame.with_columns(labels.alias("choices")), left.filter(is_left).to_list()
 
 
-def _find_shown_alike(prompts: pl.Series, own: pl.Series) -> pl.Series:
-    """Return which prompts end like the first: with the options of their row, lettered, in the row's order.
+def _shows_in_order(prompt: str, own: Sequence[str]) -> bool:
+    """Whether the last options that a prompt shows are those of its row as `A. `, `B. ` …, a line each.
 
-    Each is one line, which may state its letter itself. In such a prompt `ask.find_lettered` finds the texts
-    of these lines, behind their letters.
+    In such a prompt `ask.find_lettered` finds them in this order, or nothing.
     """
-    none = pl.repeat(value=False, n=len(own), dtype=pl.Boolean, eager=True)
-    first: list[str] = own[0].to_list() if len(own) else []
-    labels = ask.label_options(len(first))
-    if labels is None or not all(first):
-        return none
-    rest = f"\n{prompts[0][len(ask.find_lettered(prompts[0])[0]) :]}"
-    pieces: list[pl.Expr] = []
-    fits = [pl.col("own").list.len() == len(first)]
-    for place, text in enumerate(first):
-        before, _, rest = rest.partition(text)
-        label = _LABEL.format(labels[place])
-        if before != "\n" and not re.fullmatch(label, before):
-            return none
-        option = pl.col("own").list.get(place, null_on_oob=True)
-        begin = label.removeprefix("\n") if before == "\n" else ""
-        fits.append(option.str.contains(f"^{begin}{_ONE_LINE}$"))
-        pieces += [pl.lit(before), option]
-    if rest[:1] not in {"", "\n"} or re.search(_LABEL.format("[A-Z]"), rest):
-        return none
-    end = pl.concat_str(*pieces, pl.lit(rest))
-    fits += [pl.col("prompt").str.ends_with(end), end.str.len_bytes() < _LONGEST_END]
-    frame = pl.DataFrame({"prompt": prompts, "own": own})
-    return frame.select(pl.all_horizontal(fits).fill_null(value=False)).to_series()
+    lines = "".join(f"\n{label}. {text}" for label, text in zip(ask.LABELS, own, strict=False))
+    _, found, rest = prompt.rpartition(lines)
+    is_last = rest[:1] in {"", "\n"} and not _OPTION_LINE.search(rest)
+    return bool(found) and is_last and lines.count("\n") == len(own)
 
 
 def _tell_plain(
-    prompt: str, own: list[str] | None, target: str, read: str, is_alike: object
+    prompt: str, own: list[str] | None, target: str, read: str
 ) -> tuple[list[str] | None, str | None, str | None] | None:
     """Return options, truth and what was extracted of a plain row; None where it is not that plain.
 
-    `own` are the options that the row states. The prompt may show them in another order unless it `is_alike`.
+    `own` are the options that the row states. The prompt may show them in another order.
     """
-    shown = None if is_alike else ask.find_lettered(prompt)[1]
+    shown = None if own and _shows_in_order(prompt, own) else ask.find_lettered(prompt)[1]
     options = shown if own is None else tuple(own)
     choices = None if options is None else ask.label_options(len(options))
     if own is not None:

@@ -144,9 +144,7 @@ def _read_states(log: Log, title: str, file: LogFile, verdicts: LookupTable) -> 
 def _read_question(states: list[Json], method: str, value: float | None) -> Record:
     """Return the record of a question, which is called by its id."""
     state, instance = states[0], states[0].at("instance")
-    identity = instance.text("id")
-    if identity is None:
-        raise DamagedError("the state has no `instance.id`")
+    identity = state.require("state", "instance", "id")
     references = instance.list("references")
     texts = tuple(one.text("output", "text") or "" for one in references)
     tags = [one.get("tags") for one in references]

@@ -18,12 +18,12 @@ import struct
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, ClassVar, Protocol, Self, TextIO
+from typing import Any, BinaryIO, ClassVar, Protocol, TextIO
 
 import polars as pl
 
@@ -162,6 +162,13 @@ class Json:
     def text(self, *path: str) -> str | None:
         """Return the text that a path leads to, a number as text."""
         return write_cell(self.get(*path))
+
+    def require(self, owner: str, *path: str) -> str:
+        """Return the text that a path leads to; DamagedError, which names the `owner`, where it has none."""
+        text = self.text(*path)
+        if text is None:
+            raise DamagedError(f"the {owner} has no `{'.'.join(path)}`")
+        return text
 
     def any_text(self, *names: str) -> str | None:
         """Return the first text under one of some names that is not empty."""
@@ -327,13 +334,11 @@ class Member:
 
 def is_archive(path: Path) -> bool:
     """Return whether a file is a zip archive, by its first bytes."""
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as stream:
-            return stream.read(len(MARK)) == MARK
-    except OSError:
-        return False
+    with suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as stream:
+                return stream.read(len(MARK)) == MARK
+    return False
 
 
 def iterate_members(path: Path) -> Iterator[Member]:
@@ -483,6 +488,12 @@ class LogFile:
         """Return a place in this file."""
         return Place(file=self.file, line=line)
 
+    def read_first(self, most: int) -> Json:
+        """Return the first line, at most so many bytes of it; null where that is no JSON."""
+        with suppress(DamagedError, OSError, AnswerkeyError), self.open() as stream:
+            return Json(parse_json(stream.readline(most).decode("utf-8-sig", "replace")))
+        return Json(None)
+
     def read_json(self) -> Json:
         """Return the file as one JSON object; DamagedError when it is none or too long."""
         with self.open() as stream:
@@ -555,23 +566,20 @@ class LogPreview:
         first = next((file for file in files if file.name.lower().endswith(_TEXT_ENDINGS)), None)
         if first is None:
             return ""
-        try:
-            with first.open() as stream:
-                return stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace").lstrip()
-        except (DamagedError, OSError, AnswerkeyError):
-            return ""
+        with suppress(DamagedError, OSError, AnswerkeyError), first.open() as stream:
+            return stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace").lstrip()
+        return ""
 
     @cached_property
     def first(self) -> Row:
         """The first object of lines, or of a list, of JSON; empty when there is none, or it is too long."""
-        try:
+        with suppress(DamagedError):
             if self.head.startswith("["):
                 found = next((one for _, one in JsonStream(io.StringIO(self.head)).elements()), None)
             else:
                 found = parse_json(self.head.partition("\n")[0])
-        except DamagedError:
-            return {}
-        return found if isinstance(found, dict) else {}
+            return found if isinstance(found, dict) else {}
+        return {}
 
     def mentions(self, *keys: str) -> bool:
         """Return whether all of some keys of JSON stand in the beginning of the log."""
@@ -650,12 +658,9 @@ class Log:
             yield
         except UnicodeDecodeError as error:
             self.mark_broken(f"byte 0x{error.object[error.start]:02x} is not valid UTF-8", file.place())
-        except AnswerkeyError as error:
-            self.mark_broken(error.message, file.place())
-        except OSError as error:
-            self.mark_broken(str(error.strerror or error), file.place())
-        except DamagedError as error:
-            self.mark_broken(str(error), file.place())
+        except (AnswerkeyError, OSError, DamagedError) as error:
+            told = getattr(error, "message", None) or getattr(error, "strerror", None) or error
+            self.mark_broken(str(told), file.place())
 
     def convert(
         self, file: LogFile, rows: Iterable[Json], convert: Callable[[Json], Record | Iterable[Record]]
@@ -767,7 +772,7 @@ class KnownReader:
         return preview.head.startswith("{") and any(preview.mentions(*keys) for keys in cls.head_keys)
 
 
-class LookupTable:
+class LookupTable(AbstractContextManager["LookupTable"]):
     """What one file of a log says about rows of another: values by name on disk, gone afterwards.
 
     Of values of one name the last counts.
@@ -779,9 +784,6 @@ class LookupTable:
         table = "CREATE TABLE lookup (name TEXT PRIMARY KEY, content TEXT NOT NULL) WITHOUT ROWID"
         for command in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", table, "BEGIN"):
             self._base.execute(command)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._base.close()

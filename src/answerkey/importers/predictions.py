@@ -70,11 +70,11 @@ def _read_set(log: Log, name: str, files: dict[str, LogFile]) -> Iterator[Record
     with LookupTable() as kept:
 
         def keep(review: Json) -> list[Record]:
-            kept.put(_require_index(review), review.value)
+            kept.put(review.require("line", "index"), review.value)
             return []
 
         def join(row: Json) -> Record:
-            return _read_review(log, Json(kept.get(_require_index(row))), row)
+            return _read_review(log, Json(kept.get(row.require("line", "index"))), row)
 
         list(log.convert(files["reviews"], log.rows(files["reviews"]), keep))
         for record in log.convert(files["predictions"], log.rows(files["predictions"]), join):
@@ -84,16 +84,9 @@ def _read_set(log: Log, name: str, files: dict[str, LogFile]) -> Iterator[Record
             log.notice(f"`{name}`: {kept.count} reviews, {used} of them with a prediction")
 
 
-def _require_index(row: Json) -> str:
-    index = row.text("index")
-    if index is None:
-        raise DamagedError("the line has no `index`")
-    return index
-
-
 def _read_review(log: Log, review: Json, prediction: Json) -> Record:
     """Return the record of a review and a prediction, which may be one and the same."""
-    index, score, told = _require_index(prediction), review.at("sample_score"), log.description
+    index, score, told = prediction.require("line", "index"), review.at("sample_score"), log.description
     told.model = told.model or prediction.text("model")
     messages: prompts.Messages = []
     for row in (review, prediction):  # what stands before the reply; older reviews have `input`

@@ -449,9 +449,7 @@ def _add_notices(log: Log, store: RecordStore, told: LogDescription, samples: in
 
 def describe_import(found: Imported) -> dict[str, object]:
     """Return an import as plain values, as `import.json` and `--json` have it."""
-    statuses: Counter[str] = Counter()
-    for one in found.tasks:
-        statuses.update(one.statuses)
+    statuses = sum((Counter(one.statuses) for one in found.tasks), Counter[str]())
     only = found.tasks[0].describe() if len(found.tasks) == 1 else {}
     return {
         "log": str(found.path),

@@ -10,12 +10,12 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import PurePosixPath
 
 from answerkey.datasets import questions as ask
-from answerkey.errors import AnswerkeyError, listing
+from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
     MOST_BYTES,
@@ -29,7 +29,6 @@ from answerkey.importers.logs import (
     Record,
     Row,
     Verdict,
-    parse_json,
 )
 from answerkey.models.responses import read_message
 from answerkey.spec.nodes import parse_plain
@@ -45,18 +44,6 @@ _YAML = (".yaml", ".yml")
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".gz", ".zst", *_YAML)
 #: The columns of a CSV file: what one provider said to one prompt, then how it was graded.
 _SAID, _GRADES = re.compile(r"\[(?P<provider>[^\]]+)\] (?P<prompt>.*)", re.DOTALL), ("Status", "Score")
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    """The rows that are taken: those of one provider with one prompt, the first of those that are wanted.
-
-    Each test was asked `repeats` times.
-    """
-
-    name: tuple[str, str]
-    others: tuple[str, ...] = ()
-    repeats: int = 1
 
 
 class PromptfooReader(KnownReader):
@@ -82,8 +69,8 @@ class PromptfooReader(KnownReader):
         told.task = log.path.name.partition(".")[0]
         told.score = options.score or "success"
         files = [file for file in log.files() if PurePosixPath(file.name).name.endswith(_ENDINGS)]
-        chosen = _choose_rows(log, files)
-        told.model = chosen.name[0] or None
+        chosen, others, repeats = _choose_rows(log, files)
+        told.model = chosen[0] or None
         columns = tuple((role, one) for role, one in options.columns.items() if role not in _CHOSEN)
         names: dict[str, None] = {}
         unknown = 0
@@ -91,14 +78,14 @@ class PromptfooReader(KnownReader):
         def read_row(row: Json) -> list[Record]:
             nonlocal unknown
             number, name = _name_row(row)
-            if name != chosen.name:
+            if name != chosen:
                 return []
             messages = prompts.parse_chat(row.text("prompt", "raw"))
             cells, question = _read_question(row, messages, columns)
             names.update(dict.fromkeys(cells))
             unknown += question.truth is None
             said = _read_reply(row, messages)
-            sample, trial = divmod(number, chosen.repeats)
+            sample, trial = divmod(number, repeats)
             return [Record(str(sample), question, said, _read_verdict(row, said, options.score), trial)]
 
         for file in files:
@@ -106,10 +93,10 @@ class PromptfooReader(KnownReader):
         if unknown:
             message = f"{unknown} tests state no truth: no variable is known for it, and no assertion has one"
             raise log.make_error("E206", message, f"`--column answer=NAME`; variables: {listing(names)}")
-        if chosen.others:
+        if others:
             hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
-            taken = " with prompt ".join(chosen.name)
-            log.notice(f"the rows of {taken} are taken; others: {listing(chosen.others)}", hint)
+            taken = " with prompt ".join(chosen)
+            log.notice(f"the rows of {taken} are taken; others: {listing(others)}", hint)
 
 
 def _name_row(row: Json) -> tuple[int, tuple[str, str]]:
@@ -122,10 +109,11 @@ def _name_row(row: Json) -> tuple[int, tuple[str, str]]:
     return number, (provider or "", label or "")
 
 
-def _choose_rows(log: Log, files: list[LogFile]) -> _Chosen:
-    """Return which rows are taken, in the order of the evaluation: rows come in that of arrival.
+def _choose_rows(log: Log, files: list[LogFile]) -> tuple[tuple[str, str], list[str], int]:
+    """Return the provider and the prompt whose rows are taken, the others, and how often a test was asked.
 
-    Repeats of a test have the same variables and assertions, and follow each other.
+    Of those that are wanted, the first in the order of the evaluation: rows come in that of arrival. Repeats
+    of a test have the same variables and assertions, and follow each other.
     """
     wanted = [log.options.columns.get(name) for name in _CHOSEN]
     places: dict[tuple[str, str], int] = {}
@@ -157,7 +145,7 @@ def _choose_rows(log: Log, files: list[LogFile]) -> _Chosen:
     if places and not fitting:
         message = "no row is of the provider and the prompt that are wanted"
         raise log.make_error("E206", message, f"there are: {listing(names)}")
-    return _Chosen(fitting[0] if fitting else ("", ""), tuple(names), repeats)
+    return fitting[0] if fitting else ("", ""), names, repeats
 
 
 def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
@@ -174,14 +162,8 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
                 yield one
         return
     is_lines = not {".jsonl", ".ndjson"}.isdisjoint(endings)
-    if not is_lines:
-        try:
-            with file.open() as stream:
-                first = parse_json(stream.readline(_LONGEST_HEAD).decode("utf-8-sig", "replace"))
-            is_lines = isinstance(first, dict) and "results" not in first
-        except (DamagedError, OSError, AnswerkeyError):
-            pass
-    if is_lines:
+    first = {} if is_lines else file.read_first(_LONGEST_HEAD).value
+    if isinstance(first, dict) and "results" not in first:
         yield from log.rows(file)
         return
     before = log.seen

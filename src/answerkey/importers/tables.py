@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -16,7 +17,7 @@ from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
 from answerkey.datasets.tables import load_table
-from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, suggest
+from answerkey.errors import DataError, Place, SpecError, listing, suggest
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
     MOST_BYTES,
@@ -30,7 +31,6 @@ from answerkey.importers.logs import (
     Record,
     Verdict,
     iterate_files,
-    parse_json,
 )
 from answerkey.models import responses
 from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
@@ -142,11 +142,9 @@ def _is_list(file: LogFile) -> bool:
     """Return whether a file holds a list; beside the lists there are summaries, which are objects."""
     if not PurePosixPath(file.name).name.partition(".gz")[0].endswith(".json"):
         return False
-    try:
-        with file.open() as stream:
-            return stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-    except (DamagedError, OSError):
-        return True
+    with suppress(DamagedError, OSError), file.open() as stream:
+        return stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+    return True
 
 
 def _read_mmlu_pro(row: Json) -> Record:
@@ -261,10 +259,9 @@ class AnthropicBatchReader(OpenAiBatchReader):
 def _to_bytes(body: object) -> bytes:
     if isinstance(body, str):
         return body.encode(errors="replace")
-    try:
+    with suppress(RecursionError):
         return json.dumps(body).encode()
-    except RecursionError:
-        return b""
+    return b""
 
 
 # ── every_eval_ever ─────────────────────────────────────────────────────────────────────────────────────────
@@ -299,7 +296,7 @@ class EveryEvalEverReader(KnownReader):
                 raise log.make_error("E201", f"there is no `{samples.name}` beside the file of numbers")
             files = list(iterate_files(samples))
         for file in files:
-            if not log.begin_task(_name_evaluation(file)):
+            if not log.begin_task(file.read_first(MOST_BYTES).text("evaluation_name") or file.stem):
                 continue
             told = log.description
             told.score = "evaluation.is_correct"
@@ -312,20 +309,8 @@ class EveryEvalEverReader(KnownReader):
             yield from log.convert(file, log.rows(file), read_row)
 
 
-def _name_evaluation(file: LogFile) -> str:
-    """Return the name of the evaluation that the first row states."""
-    try:
-        with file.open() as stream:
-            first = Json(parse_json(stream.readline(MOST_BYTES).decode("utf-8-sig", "replace")))
-    except (DamagedError, OSError, AnswerkeyError):
-        return file.stem
-    return first.text("evaluation_name") or file.stem
-
-
 def _read_every_eval_ever(row: Json) -> list[Record]:
-    name, metadata = row.text("sample_id"), row.at("metadata")
-    if name is None:
-        raise DamagedError("the row has no `sample_id`")
+    name, metadata = row.require("row", "sample_id"), row.at("metadata")
     choices, options = _find_choices(row)
     question = ask.Question(
         question=row.text("input", "raw") or row.text("input", "formatted"),
@@ -404,9 +389,7 @@ class ExportReader(KnownReader):
         log.description.task = log.path.name.partition(".")[0]
 
         def read_row(row: Json) -> Record:
-            name, told = row.text("sample_id"), log.description
-            if name is None:
-                raise DamagedError("the row has no `sample_id`")
+            name, told = row.require("row", "sample_id"), log.description
             scores = row.object("scores")
             told.model = told.model or row.text("model")
             told.score = log.options.score or told.score or next(iter(scores), None)

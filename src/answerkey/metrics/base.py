@@ -53,19 +53,15 @@ class Metric(Protocol):
 
     def fields(self) -> tuple[str, ...]:
         """Return the names of the score values or metadata that it reads."""
-        ...
 
     def measure(self, scores: Scores) -> Part:
         """Return what one shard contributes, as plain values."""
-        ...
 
     def merge(self, parts: Sequence[Part]) -> Part:
         """Return several parts as one; however the samples were sharded, the outcome is the same."""
-        ...
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return the values. Raises ScoringError when the fields do not hold what the metric needs."""
-        ...
 
 
 class BaseMetric:

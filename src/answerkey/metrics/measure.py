@@ -133,15 +133,12 @@ class RatioMetric(Protocol):
 
     def fields(self) -> tuple[str, ...]:
         """Return the names of the score values or metadata that it reads."""
-        ...
 
     def collect(self, counts: ValueCounts) -> Part:
         """Return the part of these counts."""
-        ...
 
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:
         """Return the sums of a part by the name of the value, for every name of the whole."""
-        ...
 
 
 # Labels of rows --------------------------------------------------------------------------------------------

@@ -156,10 +156,9 @@ def compile_templates(scorer: Scorer) -> tuple[dict[str, Template], list[tuple[s
     for field in scorer.template_fields:
         try:
             template = scorer.compile_field(field)
+            compiled |= {} if template is None else {field: template}
         except SpecError as error:
             errors.append((field, error))
-        else:
-            compiled.update({} if template is None else {field: template})
     return compiled, errors
 
 

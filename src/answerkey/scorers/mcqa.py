@@ -11,12 +11,10 @@ Below: the audited samples, whose completions are read by every rule and as othe
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import random
 import re
-import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -58,6 +56,7 @@ from answerkey.scorers.base import (
 from answerkey.scorers.extraction import ExtractionRule, find_rule, tabulate
 from answerkey.scorers.fallback import FALLBACK, FALLBACK_CALL_FAILED, NOTHING_TO_READ, PROMPT, read_again
 from answerkey.templates import RowError, Template
+from answerkey.text import parse_python
 from answerkey.types import (
     RULE_NAMES,
     Completion,
@@ -516,10 +515,8 @@ def _read_list(value: object) -> Sequence[object]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            unreadable = suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
-            with unreadable, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                value = ast.literal_eval(strip_white_space(str(value)))
+            with suppress(ValueError):
+                value = parse_python(strip_white_space(str(value)))
     if isinstance(value, list | tuple):
         return value
     named = "null" if value is None else f"{shorten(value)}, not a list"

@@ -605,8 +605,7 @@ def _read_score(value: object, scale: Scale) -> float:
 def _to_number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    try:
+    with suppress(ValueError, OverflowError):
         number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+        return number if math.isfinite(number) else None
+    return None

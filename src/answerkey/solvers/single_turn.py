@@ -10,7 +10,7 @@ from functools import cache, cached_property, partial
 from itertools import groupby, repeat
 from typing import ClassVar, Literal, cast, get_args
 
-from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, suggest
+from answerkey.errors import DataError, InternalError, SpecError, listing, raise_all, refuse_column
 from answerkey.models.config import Model
 from answerkey.models.images import find_folders, resolve_images
 from answerkey.models.responses import measure_continuation, read_text
@@ -235,8 +235,7 @@ def pick_examples(setting: Examples, samples: Samples, examples: Samples) -> lis
     for table in (samples, examples):
         if by is not None and by not in table.columns:
             message = f"`examples.by` names `{by}`, which is not a column of both datasets"
-            hint = suggest(by, table.columns) or f"columns: {listing(table.columns)}"
-            raise DataError("E206", message, where=None, hint=hint)
+            raise refuse_column(message, by, table.columns)
     sample_ids, ids = samples.ids.to_list(), examples.ids.to_list()
     values = [_key(value) for value in examples.values(by)] if by else [""] * len(ids)
     groups: dict[str, list[int]] = {}
@@ -453,9 +452,9 @@ class ChoiceRankingSolver:
         samples: Samples,
         *,
         model: Model | None,
-        known: Known | None,  # noqa: ARG002 - the protocol's signature
         examples: Samples | None,
         trials: range = ONE_TRIAL,
+        **_: object,
     ) -> Completions:
         """Return for each sample the log-probability of its continuations; there is no text to be read."""
         require_echo(model)

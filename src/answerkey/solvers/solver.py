@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
-from answerkey.errors import DataError, SpecError, distinct, listing, raise_all, suggest
+from answerkey.errors import DataError, SpecError, distinct, raise_all, refuse_column
 from answerkey.models.config import OPTIONS_HINT, Model, missing_parts, sees_samples
 from answerkey.models.images import write_content
 from answerkey.models.responses import is_trace, read_message
 from answerkey.templates import RowError, Template
+from answerkey.text import parse_python
 from answerkey.types import Completion, Completions, Known, Question, Samples
 
 # A sample for which no prompt can be built, for a reason other than a template that fails.
@@ -55,15 +55,12 @@ class Solver(Protocol):
 
     def compile_templates(self) -> Compiled:
         """Return the templates that compile and the errors of the others, by field (`a.0.b` for nested)."""
-        ...
 
     def build_prompts(self, samples: Samples, examples: Samples | None) -> list[Prompt | RowError]:
         """Return the messages for each sample, or why there are none."""
-        ...
 
     def check_rows(self, samples: Samples, examples: Samples | None) -> list[tuple[int, DataError]]:
         """Return the rows that cannot be solved; a missing column is told once, at the first of them."""
-        ...
 
     def solve(
         self,
@@ -78,7 +75,6 @@ class Solver(Protocol):
 
         `trials` are the numbers of the trials; those of a sample stand one after the other.
         """
-        ...
 
 
 def describe_row_errors(
@@ -119,16 +115,11 @@ def parse_literal(text: str) -> tuple[object, bool]:
     """Return what JSON, else Python reads in a text (None when neither does), and whether it is JSON."""
     if len(text) > LONGEST_LITERAL:
         return None, False
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(text), True
-    except (ValueError, RecursionError):
-        pass
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.literal_eval(text.strip()), False
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return None, False
+    with suppress(ValueError):
+        return parse_python(text.strip()), False
+    return None, False
 
 
 def shorten(value: object, limit: int = 80) -> str:
@@ -282,15 +273,7 @@ class PassThroughSolver:
             return [(0, error)]
         return []
 
-    def solve(
-        self,
-        samples: Samples,
-        *,
-        model: Model | None,  # noqa: ARG002 - the protocol's signature
-        known: Known | None,  # noqa: ARG002 - same
-        examples: Samples | None,  # noqa: ARG002 - same
-        trials: range = ONE_TRIAL,
-    ) -> Completions:
+    def solve(self, samples: Samples, *, trials: range = ONE_TRIAL, **_: object) -> Completions:
         """Return what the column says, in order; there is one trial of it."""
         if len(trials) > 1:
             message = f"`{self.type}` reads one completion for each sample, not {len(trials)} trials"
@@ -318,9 +301,8 @@ def find_column(samples: Samples, name: str) -> tuple[str, str]:
         if column in samples.columns:
             return column, rest
     where = samples.place(0, name) if len(samples) else None
-    hint = suggest(name, samples.columns) or f"columns: {listing(samples.columns)}"
     message = f"`trace_column` names `{name}`, which is not a column"
-    raise DataError("E206", message, where=where, hint=hint)
+    raise refuse_column(message, name, samples.columns, where)
 
 
 def _splits(name: str) -> Iterator[tuple[str, str]]:

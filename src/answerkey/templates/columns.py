@@ -52,6 +52,16 @@ _LARGEST_TERM: Final = 2**61
 _DIGITS: Final = "^-?[0-9]{1,18}$"
 
 
+class _NotComputedError(Exception):
+    """Columns, or columns of these types, cannot compute an expression."""
+
+
+def _insist(is_fit: bool) -> None:  # noqa: FBT001 - what must hold
+    """Give up on columns unless something holds."""
+    if not is_fit:
+        raise _NotComputedError
+
+
 @dataclass(frozen=True)
 class Computed:
     """A column, and the rows on which it is exact; None: all of them."""
@@ -81,12 +91,13 @@ class Scope:
     names: Mapping[str, Computed] = field(default_factory=dict)
     turns: pl.Series | None = None
 
-    def repeat(self, value: object) -> Computed | None:
-        """Return a constant as a column; None for one that columns do not hold."""
+    def repeat(self, value: object) -> Computed:
+        """Return a constant as a column, unless it is one that columns do not hold."""
         is_held = type(value) in (str, bool, float, list)  # lists are of texts
         is_held = is_held or (type(value) is int and abs(value) < _LARGEST_TERM)
+        _insist(is_held)
         height = len(self.tables[SAMPLE] if self.turns is None else self.turns)
-        return Computed(pl.Series([value]).new_from_index(0, height)) if is_held else None
+        return Computed(pl.Series([value]).new_from_index(0, height))
 
     def limit_text(self, texts: pl.Series) -> pl.Series | None:
         """Return which texts are so short that no limit applies; None: all of them."""
@@ -108,18 +119,23 @@ _ENDS: Final = {"first": 0, "last": -1}
 
 def compute_column(node: nodes.Node, tables: Tables) -> Computed | None:
     """Return the values of an expression; None if columns, or columns of these types, cannot compute it."""
-    return _compute(node, Scope(tables))
+    try:
+        return _compute(node, Scope(tables))
+    except _NotComputedError:
+        return None
 
 
-def _compute(node: nodes.Node, scope: Scope) -> Computed | None:
+def _compute(node: nodes.Node, scope: Scope) -> Computed:
+    """Return the values of an expression; what columns cannot compute raises."""
     match node:
-        case nodes.Name():
-            return scope.names.get(node.name)
+        case nodes.Name() if node.name in scope.names:
+            return scope.names[node.name]
         case nodes.Const() | nodes.List():
             constant = _read_constant(node)
             return _compute_list(node, scope) if constant is None else scope.repeat(constant)
         case nodes.Getattr(node=nodes.Name(name="loop")) if scope.turns is not None:
-            return scope.names.get(f"loop.{node.attr}")
+            _insist(f"loop.{node.attr}" in scope.names)
+            return scope.names[f"loop.{node.attr}"]
         case nodes.Getattr() | nodes.Getitem():
             return _compute_part(node, scope)
         case nodes.Concat():
@@ -131,26 +147,30 @@ def _compute(node: nodes.Node, scope: Scope) -> Computed | None:
         ):
             return _compute_index(method.node, key, scope)
         case nodes.Call(node=nodes.Getattr() as method, args=[], kwargs=[], dyn_args=None, dyn_kwargs=None):
-            owner = _compute(method.node, scope) if method.attr in _METHODS else None
-            if owner is None or owner.series.dtype != pl.String:  # nothing else has these methods
-                return None
-            return _change_letters(owner, _METHODS[method.attr], scope)
+            _insist(method.attr in _METHODS)  # which nothing but texts has
+            return _change_letters(_compute_strings(method.node, scope), _METHODS[method.attr], scope)
         case nodes.CondExpr(expr2=nodes.Expr() as other):
-            return _choose(node.test, node.expr1, other, scope)
+            truth = _compute_truth(node.test, scope)
+            return _choose(truth, _compute(node.expr1, scope), _compute(other, scope))
         case nodes.Add() | nodes.Sub():
             return _add(node, scope)
         case nodes.Compare(ops=[operand]):
             return _compare(node.expr, operand, scope)
         case nodes.Not():
             truth = _compute_truth(node.node, scope)
-            return None if truth is None else Computed(~truth.series, truth.good)
+            return Computed(~truth.series, truth.good)
         case nodes.Test(name="none" | "defined", args=[], kwargs=[], dyn_args=None, dyn_kwargs=None):
             found = _compute(node.node, scope)
-            if found is None:
-                return None
             is_null = found.series.is_null()
             return Computed(is_null if node.name == "none" else is_null | ~is_null, found.good)
-    return None
+    raise _NotComputedError
+
+
+def _compute_strings(node: nodes.Node, scope: Scope) -> Computed:
+    """Return the values of an expression that is a text on every row."""
+    found = _compute(node, scope)
+    _insist(found.series.dtype == pl.String)
+    return found
 
 
 def _read_constant(node: nodes.Node) -> object:
@@ -163,18 +183,15 @@ def _read_constant(node: nodes.Node) -> object:
     return value
 
 
-def _compute_list(node: nodes.Node, scope: Scope) -> Computed | None:
+def _compute_list(node: nodes.Node, scope: Scope) -> Computed:
     """Return a list of texts that is written out: `[sample.a, sample.b]`."""
     items = node.items if isinstance(node, nodes.List) and scope.turns is None else []
     whole, columns = Computed(pl.Series([], dtype=pl.String)), dict[str, pl.Series]()
     for item in items:
-        found = _compute(item, scope)
-        if found is None or found.series.dtype != pl.String:
-            return None
+        found = _compute_strings(item, scope)
         columns[str(len(columns))] = found.series
         whole = whole.require(found.good)
-    if not columns:
-        return None
+    _insist(bool(columns))
     lists = pl.DataFrame(columns).select(pl.concat_list(pl.all()).alias("list")).to_series()
     return Computed(lists, whole.good).require(_limit_weight(lists))
 
@@ -185,7 +202,7 @@ def _limit_weight(series: pl.Series) -> pl.Series | None:
     return None if (cast("int | None", weight.max()) or 0) <= FREE_OUTPUT else weight <= FREE_OUTPUT
 
 
-def _compute_part(node: nodes.Getattr | nodes.Getitem, scope: Scope) -> Computed | None:
+def _compute_part(node: nodes.Getattr | nodes.Getitem, scope: Scope) -> Computed:
     """Return a column, a field of a struct, or an element of a list or a text.
 
     A field is not exact where its struct is null, an element not where its index is null or outside.
@@ -194,34 +211,24 @@ def _compute_part(node: nodes.Getattr | nodes.Getitem, scope: Scope) -> Computed
     if isinstance(node.node, nodes.Name) and node.node.name not in scope.names:
         table = scope.tables.get(node.node.name)
         if table is None or step is None or step.key not in table.columns or step.key in table.encoded:
-            return None
+            raise _NotComputedError
         series = table.frame[str(step.key)]
         is_native = all(
             one.is_integer() or one in (pl.String, pl.Boolean, pl.Float64)
             for one in _list_leaves(series.dtype)
         )
-        if not is_native:
-            return None
+        _insist(is_native)
         return Computed(series if scope.turns is None else series.gather(scope.turns))
     if step is not None and isinstance(step.key, str):
         owner = _compute(node.node, scope)
-        dtype = None if owner is None else owner.series.dtype
-        if (
-            owner is None
-            or not isinstance(dtype, pl.Struct)
-            or step.key not in [one.name for one in dtype.fields]
-        ):
-            return None
-        is_there = owner.series.is_not_null() if owner.series.null_count() else None
-        return Computed(owner.series.struct.field(step.key), owner.good).require(is_there)
-    return _take_element(node.node, node.arg, scope) if isinstance(node, nodes.Getitem) else None
+        return _take_field(owner.series, step.key).require(owner.good)
+    return _take_element(node.node, cast("nodes.Getitem", node).arg, scope)  # an attribute is a text
 
 
-def _take_element(owner_node: nodes.Node, key: nodes.Node, scope: Scope) -> Computed | None:
+def _take_element(owner_node: nodes.Node, key: nodes.Node, scope: Scope) -> Computed:
     """Return an element of a list, or a character of a text, by its place."""
     index = _compute(key, scope)
-    if index is None or index.series.dtype not in _WHOLE:
-        return None
+    _insist(index.series.dtype in _WHOLE)
     constant = _read_constant(owner_node)
     if isinstance(constant, str | list) and constant:
         size, places = len(constant), index.series.cast(pl.Int64)
@@ -231,8 +238,7 @@ def _take_element(owner_node: nodes.Node, key: nodes.Node, scope: Scope) -> Comp
         found = pl.Series([*constant, *constant], dtype=pl.String).gather(places)
         return Computed(found, index.good).require(None if is_inside.all() else is_inside)
     owner = _compute(owner_node, scope)
-    if owner is None or not isinstance(owner.series.dtype, (pl.List, pl.String)):
-        return None
+    _insist(isinstance(owner.series.dtype, (pl.List, pl.String)))
     is_list, place = isinstance(owner.series.dtype, pl.List), pl.when("inside").then("index")
     length = (pl.col("owner").list.len() if is_list else pl.col("owner").str.len_chars()).cast(pl.Int64)
     # An index far outside its list is more than the column library takes: there it is null.
@@ -245,44 +251,40 @@ def _take_element(owner_node: nodes.Node, key: nodes.Node, scope: Scope) -> Comp
     return Computed(found, owner.good).require(index.good).require(frame["inside"])
 
 
-def _compute_filter(node: nodes.Filter, value: nodes.Expr, scope: Scope) -> Computed | None:
+def _compute_filter(node: nodes.Filter, value: nodes.Expr, scope: Scope) -> Computed:
     """Return what a filter makes of a value."""
     name, arguments = node.name, [*node.args, *node.kwargs]
     if name == "join" and len(arguments) <= 1 and not node.kwargs:
         return _join(value, arguments, scope)
-    if arguments:
-        return None
+    _insist(not arguments)
     if name == "string":
         return _compute_text([value], scope)
     if name in _ENDS:
         return _take_element(value, nodes.Const(_ENDS[name]), scope)
     if name == "list":
         return _compute_elements(value, scope)
-    if name not in _CHANGES and name not in {"int", "length", "count"}:
-        return None
+    _insist(name in _CHANGES or name in {"int", "length", "count"})
     owner = _compute(value, scope)
-    if owner is None:
-        return None
     series, dtype = owner.series, owner.series.dtype
     if name in _CHANGES:
-        texts = print_cells(owner)
-        return None if texts is None else _change_letters(texts, name, scope)
+        return _change_letters(print_cells(owner), name, scope)
     if name == "int":
         if dtype in _WHOLE:
             return Computed(series.fill_null(0), owner.good)
-        if dtype != pl.String:
-            return None
+        _insist(dtype == pl.String)
         is_number = series.str.contains(_DIGITS).fill_null(value=False)
         return Computed(series.cast(pl.Int64, strict=False), owner.good).require(is_number)
     if dtype == pl.String:
         return Computed(series.str.len_chars(), owner.good).require_values()
-    return Computed(series.list.len(), owner.good).require_values() if isinstance(dtype, pl.List) else None
+    _insist(isinstance(dtype, pl.List))
+    return Computed(series.list.len(), owner.good).require_values()
 
 
-def _compute_elements(node: nodes.Node, scope: Scope) -> Computed | None:
+def _compute_elements(node: nodes.Node, scope: Scope) -> Computed:
     """Return the lists that a loop or a filter goes through; the filter `map` makes others of them."""
-    if scope.turns is not None or (isinstance(node, nodes.Filter) and (node.dyn_args or node.dyn_kwargs)):
-        return None
+    _insist(
+        scope.turns is None and not (isinstance(node, nodes.Filter) and (node.dyn_args or node.dyn_kwargs))
+    )
     match node:
         case nodes.Const(value=str() as letters) if letters:
             return scope.repeat(list(letters))
@@ -294,24 +296,17 @@ def _compute_elements(node: nodes.Node, scope: Scope) -> Computed | None:
             return _map_elements(value, lambda cells: _map_texts(cells, name, scope), scope)
         case nodes.Filter(name="map", node=nodes.Expr() as value, args=[], kwargs=[keyword]):
             name = keyword.value.value if isinstance(keyword.value, nodes.Const) else None
-            if (
-                cast("str", keyword.key) != "attribute"
-                or not isinstance(name, str)
-                or not name.isidentifier()
-            ):
-                return None
-            return _map_elements(value, lambda cells: _take_field(cells, name), scope)
+            _insist(cast("str", keyword.key) == "attribute" and isinstance(name, str) and name.isidentifier())
+            return _map_elements(value, lambda cells: _take_field(cells, str(name)), scope)
     found = _compute(node, scope)
-    if found is None or not isinstance(found.series.dtype, pl.List):
-        return None
+    _insist(isinstance(found.series.dtype, pl.List))
     is_short = (found.series.list.len() <= _MOST_PARTS).fill_null(value=False)
     return found if is_short.all() else found.require(is_short)
 
 
-def _map_texts(cells: pl.Series, name: str, scope: Scope) -> Computed | None:
+def _map_texts(cells: pl.Series, name: str, scope: Scope) -> Computed:
     """Return what a filter makes of texts; of anything else, and of an empty one, Jinja does."""
-    if cells.dtype != pl.String:
-        return None
+    _insist(cells.dtype == pl.String)
     texts = Computed(cells).require_values()
     if name == "string":
         return texts
@@ -321,25 +316,18 @@ def _map_texts(cells: pl.Series, name: str, scope: Scope) -> Computed | None:
     return Computed(first, texts.good).require(cells != "" if (cells == "").any() else None)
 
 
-def _take_field(cells: pl.Series, name: str) -> Computed | None:
+def _take_field(cells: pl.Series, name: str) -> Computed:
     """Return a field of mappings that all have it."""
-    if not isinstance(cells.dtype, pl.Struct) or name not in [one.name for one in cells.dtype.fields]:
-        return None
+    _insist(isinstance(cells.dtype, pl.Struct) and name in [one.name for one in cells.dtype.fields])
     is_there = cells.is_not_null() if cells.null_count() else None
     return Computed(cells.struct.field(name)).require(is_there)
 
 
-def _map_elements(
-    node: nodes.Node, change: Callable[[pl.Series], Computed | None], scope: Scope
-) -> Computed | None:
+def _map_elements(node: nodes.Node, change: Callable[[pl.Series], Computed], scope: Scope) -> Computed:
     """Return lists with each element changed; not exact where one of its elements is not."""
     lists = _compute_elements(node, scope)
-    if lists is None:
-        return None
     turns = Turns.of(lists)
     changed = change(turns.elements)
-    if changed is None:
-        return None
     inner = pl.List(changed.series.dtype)
     if turns.width is not None:
         made = changed.series.reshape((len(turns.rows), turns.width)).arr.to_list()
@@ -399,14 +387,11 @@ class Turns:
         return None if found.all() else found
 
 
-def _compute_loop(node: nodes.For, scope: Scope) -> Computed | None:
+def _compute_loop(node: nodes.For, scope: Scope) -> Computed:
     """Return what a loop over a list prints for each row."""
     target = node.target.name if isinstance(node.target, nodes.Name) else "loop"
-    if node.else_ or node.test or node.recursive or target in {*scope.tables, "loop"}:
-        return None
+    _insist(not (node.else_ or node.test or node.recursive or target in {*scope.tables, "loop"}))
     lists = _compute_elements(node.iter, scope)
-    if lists is None:
-        return None
     parts = list(node.find_all(nodes.Node))
     text = sum(len(one.data) for one in parts if isinstance(one, nodes.TemplateData))
     each = text // STEP_TEXT + len(parts) * (CALL_STEPS + _LOOP_TEXT // STEP_TEXT)
@@ -417,8 +402,6 @@ def _compute_loop(node: nodes.For, scope: Scope) -> Computed | None:
         scope.tables, {**names, target: Computed(turns.elements)}, turns.rows.gather(turns.numbers)
     )
     body = _compute_body(node.body, inside)
-    if body is None:
-        return None
     if turns.width is not None and turns.width <= _FEW_TURNS:
         # The texts of the first turns of all rows, those of the second ones, and so on.
         columns = [
@@ -445,7 +428,7 @@ def _number_turns(turns: Turns, asked: set[str]) -> dict[str, pl.Series]:
     return {**numbers, **behind, "first": index == 0, "last": index == lengths - 1}
 
 
-def _compute_body(body: Sequence[nodes.Node], scope: Scope) -> Computed | None:
+def _compute_body(body: Sequence[nodes.Node], scope: Scope) -> Computed:
     """Return what the statements of a loop or of an `if` print."""
     pieces: list[nodes.Node] = []
     for one in body:
@@ -453,33 +436,26 @@ def _compute_body(body: Sequence[nodes.Node], scope: Scope) -> Computed | None:
     return _compute_text(pieces, scope, may_be_constant=True)
 
 
-def _join(value: nodes.Expr, arguments: Sequence[nodes.Node], scope: Scope) -> Computed | None:
+def _join(value: nodes.Expr, arguments: Sequence[nodes.Node], scope: Scope) -> Computed:
     """Return the texts of a list with a separator between them."""
-    separator = arguments[0].value if arguments and isinstance(arguments[0], nodes.Const) else ""
+    separator = _read_constant(arguments[0]) if arguments else ""
     lists = _compute_elements(value, scope)
-    if lists is None or lists.series.dtype != pl.List(pl.String) or type(separator) is not str:
-        return None
-    if arguments and not isinstance(arguments[0], nodes.Const):
-        return None
+    if lists.series.dtype != pl.List(pl.String) or type(separator) is not str:
+        raise _NotComputedError
     texts = lists.series.list.join(separator, ignore_nulls=False)
     return Computed(texts, lists.good).require_values().require(scope.limit_text(texts))
 
 
-def _compute_index(owner: nodes.Node, key: nodes.Node, scope: Scope) -> Computed | None:
+def _compute_index(owner: nodes.Node, key: nodes.Node, scope: Scope) -> Computed:
     """Return the place of a text in a list, or in a constant text."""
-    wanted = _compute(key, scope)
-    if wanted is None or wanted.series.dtype != pl.String:
-        return None
+    wanted = _compute_strings(key, scope)
     constant = _read_constant(owner)
     if isinstance(constant, str | list):
         places = _find_places(constant)
-        if places is None:
-            return None
         found = wanted.series.replace_strict(places, default=None, return_dtype=pl.Int64)
         return Computed(found, wanted.good).require_values()
     lists = _compute_elements(owner, scope)
-    if lists is None or lists.series.dtype != pl.List(pl.String):
-        return None
+    _insist(lists.series.dtype == pl.List(pl.String))
     turns = Turns.of(lists)
     is_same = turns.elements.eq_missing(wanted.series.gather(turns.rows.gather(turns.numbers)))
     index = _number_turns(turns, {"index0"})["index0"]
@@ -490,11 +466,10 @@ def _compute_index(owner: nodes.Node, key: nodes.Node, scope: Scope) -> Computed
     return Computed(whole, turns.spread_good(None)).require(wanted.good).require_values()
 
 
-def _find_places(constant: str | list[str]) -> dict[str, int] | None:
-    """Return where each text is first found in a constant; None for one that is too long for that."""
+def _find_places(constant: str | list[str]) -> dict[str, int]:
+    """Return where each text is first found in a constant, unless that is too long."""
     size = len(constant)
-    if size > _LONGEST_KEY:
-        return None
+    _insist(size <= _LONGEST_KEY)
     places: dict[str, int] = {"": 0} if isinstance(constant, str) else {}
     for place in range(size):
         parts = [constant[place]]
@@ -505,15 +480,9 @@ def _find_places(constant: str | list[str]) -> dict[str, int] | None:
     return places
 
 
-def _choose(test: nodes.Node, yes: nodes.Node, no: nodes.Node, scope: Scope) -> Computed | None:
+def _choose(truth: Computed, first: Computed, second: Computed) -> Computed:
     """Return one value or the other, by a condition; what is not chosen may fail."""
-    truth, first, second = _compute_truth(test, scope), _compute(yes, scope), _compute(no, scope)
-    return None if truth is None or first is None or second is None else _mix(truth, first, second)
-
-
-def _mix(truth: Computed, first: Computed, second: Computed) -> Computed | None:
-    if first.series.dtype != second.series.dtype:
-        return None
+    _insist(first.series.dtype == second.series.dtype)
     columns = [truth.series.alias("test"), first.series.alias("first"), second.series.alias("second")]
     chosen = pl.when("test").then("first").otherwise("second").alias("chosen")
     found = Computed(pl.DataFrame(columns).select(chosen).to_series(), truth.good)
@@ -522,19 +491,15 @@ def _mix(truth: Computed, first: Computed, second: Computed) -> Computed | None:
     return found if second.good is None else found.require(second.good | truth.series)
 
 
-def _compute_truth(node: nodes.Node, scope: Scope) -> Computed | None:
+def _compute_truth(node: nodes.Node, scope: Scope) -> Computed:
     """Return whether values count as true; what `and` and `or` need not look at may fail."""
     if isinstance(node, (nodes.And, nodes.Or)):
         left, right = _compute_truth(node.left, scope), _compute_truth(node.right, scope)
-        if left is None or right is None:
-            return None
         is_and = isinstance(node, nodes.And)
         truth = Computed(left.series & right.series if is_and else left.series | right.series, left.good)
         decided = ~left.series if is_and else left.series
         return truth if right.good is None else truth.require(right.good | decided)
     found = _compute(node, scope)
-    if found is None:
-        return None
     series, dtype = found.series, found.series.dtype
     if dtype == pl.String:
         series = series != ""
@@ -542,8 +507,8 @@ def _compute_truth(node: nodes.Node, scope: Scope) -> Computed | None:
         series = series != 0
     elif isinstance(dtype, pl.List):
         series = series.list.len() > 0
-    elif dtype != pl.Boolean:
-        return None
+    else:
+        _insist(dtype == pl.Boolean)
     return Computed(series.fill_null(value=False), found.good)
 
 
@@ -555,43 +520,33 @@ _ORDERS: Final[dict[str, Callable[[pl.Series, pl.Series], pl.Series]]] = {
 }
 
 
-def _compare(expression: nodes.Node, operand: nodes.Operand, scope: Scope) -> Computed | None:
+def _compare(expression: nodes.Node, operand: nodes.Operand, scope: Scope) -> Computed:
     """Return how two texts, whole numbers or truth values compare, or whether one is in the other."""
     left, operator = _compute(expression, scope), operand.op
-    if left is None:
-        return None
     if operator in {"in", "notin"}:
         found = _find_inside(left, operand.expr, scope)
-        return found if found is None or operator == "in" else Computed(~found.series, found.good)
+        return found if operator == "in" else Computed(~found.series, found.good)
     right = _compute(operand.expr, scope)
-    if right is None:
-        return None
     kinds = ["whole" if one.series.dtype in _WHOLE else str(one.series.dtype) for one in (left, right)]
-    if kinds[0] != kinds[1] or kinds[0] not in {"whole", "String", "Boolean"}:
-        return None
+    _insist(kinds[0] == kinds[1] and kinds[0] in {"whole", "String", "Boolean"})
     if operator in {"eq", "ne"}:
         same = left.series.eq_missing(right.series)
         return Computed(same if operator == "eq" else ~same, left.good).require(right.good)
-    if kinds[0] == "Boolean":
-        return None
+    _insist(kinds[0] != "Boolean")
     truth = _ORDERS[operator](left.series, right.series)
     return Computed(truth, left.good).require(right.good).require_values()
 
 
-def _find_inside(left: Computed, node: nodes.Node, scope: Scope) -> Computed | None:
+def _find_inside(left: Computed, node: nodes.Node, scope: Scope) -> Computed:
     """Return whether texts are in a list of texts, or in a text."""
-    if left.series.dtype != pl.String:
-        return None
+    _insist(left.series.dtype == pl.String)
     constant = _read_constant(node)
     if isinstance(constant, str | list):
         places = _find_places(constant)
-        if places is None:
-            return None
         needed = left.require_values() if isinstance(constant, str) else left
         return Computed(left.series.is_in(list(places)).fill_null(value=False), needed.good)
     right = _compute(node, scope)
-    if right is None or right.series.dtype not in (pl.String, pl.List(pl.String)):
-        return None
+    _insist(right.series.dtype in (pl.String, pl.List(pl.String)))
     whole = pl.col("whole")
     frame = pl.DataFrame([left.series.alias("part"), right.series.alias("whole")])
     is_text = right.series.dtype == pl.String
@@ -602,18 +557,15 @@ def _find_inside(left: Computed, node: nodes.Node, scope: Scope) -> Computed | N
     return Computed(found, left.require_values().good).require(right.require_values().good)
 
 
-def _add(node: nodes.Add | nodes.Sub, scope: Scope) -> Computed | None:
+def _add(node: nodes.Add | nodes.Sub, scope: Scope) -> Computed:
     """Return the sum or the difference of whole numbers, or two texts put together."""
     left, right = _compute(node.left, scope), _compute(node.right, scope)
-    if left is None or right is None:
-        return None
     whole = Computed(left.series, left.good).require(right.good)
     pair = [left.series, right.series]
     if all(one.dtype == pl.String for one in pair) and isinstance(node, nodes.Add):
         texts = pair[0] + pair[1]
         return Computed(texts, whole.good).require_values().require(scope.limit_text(texts))
-    if not all(one.dtype in _WHOLE for one in pair):
-        return None
+    _insist(all(one.dtype in _WHOLE for one in pair))
     first, second = (one.cast(pl.Int64) for one in pair)
     for one in (first, second):
         is_small = one.is_between(-_LARGEST_TERM, _LARGEST_TERM).fill_null(value=False)
@@ -630,9 +582,7 @@ def _change_letters(texts: Computed, change: str, scope: Scope) -> Computed:
     return changed if is_ascii.all() else changed.require(is_ascii)
 
 
-def _compute_text(
-    pieces: Sequence[nodes.Node], scope: Scope, *, may_be_constant: bool = False
-) -> Computed | None:
+def _compute_text(pieces: Sequence[nodes.Node], scope: Scope, *, may_be_constant: bool = False) -> Computed:
     """Return literal text and what is printed between it, put together; not exact where limits may apply."""
     whole = Computed(pl.Series([], dtype=pl.String))
     columns: list[pl.Series] = []
@@ -653,20 +603,19 @@ def _compute_text(
             found = _compute_branches(piece, scope)
         else:
             found = _compute(piece, scope)
-        printed = None if found is None else print_cells(found)
-        if found is None or printed is None:
-            return None
+        printed = print_cells(found)
         name = f"{'text' if found.series.dtype == pl.String else 'other'} {len(columns)}"
         parts.append(pl.col(name))
         columns.append(printed.series.alias(name))
         whole = whole.require(printed.good)
     if not columns:
-        return scope.repeat(literal) if may_be_constant else None
+        _insist(may_be_constant)
+        return scope.repeat(literal)
     frame = pl.DataFrame(columns)
     sizes = [int(one.estimated_size()) for one in columns]
     total = len(literal.encode()) * frame.height + sum(sizes)
-    if total > _MOST_BYTES and total > MOST_GROWTH * max(sizes):
-        return None  # much memory, and far more than what the texts are made of
+    # Not with much memory, and far more than what the texts are made of.
+    _insist(total <= _MOST_BYTES or total <= MOST_GROWTH * max(sizes))
     texts = frame.select(pl.concat_str(parts).alias("text")).to_series()
     if scope.turns is not None:
         return Computed(texts, whole.good).require(scope.limit_text(texts))
@@ -679,18 +628,17 @@ def _compute_text(
     return Computed(texts, whole.good).require(is_proportionate)
 
 
-def _compute_branches(node: nodes.If, scope: Scope) -> Computed | None:
+def _compute_branches(node: nodes.If, scope: Scope) -> Computed:
     """Return what the branch of an `if` prints that is chosen."""
     rest: Sequence[nodes.Node] = node.else_
     if node.elif_:
         first, *others = node.elif_
         rest = [nodes.If(first.test, first.body, others, node.else_)]
     truth, body = _compute_truth(node.test, scope), _compute_body(node.body, scope)
-    other = None if truth is None or body is None else _compute_body(rest, scope)
-    return None if truth is None or body is None or other is None else _mix(truth, body, other)
+    return _choose(truth, body, _compute_body(rest, scope))
 
 
-def print_cells(cells: Computed) -> Computed | None:
+def print_cells(cells: Computed) -> Computed:
     """Return what Jinja prints for the values: `None` for null, `True` for true, the rest as Python does.
 
     Each distinct float, list or struct is printed once; not exact where limits may apply.
@@ -703,7 +651,7 @@ def print_cells(cells: Computed) -> Computed | None:
     else:
         keys = find_value_keys(series)
         if keys is None:
-            return None
+            raise _NotComputedError
         leaders, codes = group_rows(keys, len(series))
         printed: list[str | None] = []
         for value in series.gather(leaders).to_list():

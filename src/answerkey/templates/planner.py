@@ -49,6 +49,8 @@ _TEXTS: Final = frozenset([str])
 _FIRST_ROWS: Final = 1_000
 #: So few rows with lists are rendered sooner than computed.
 _FEW_ROWS: Final = 64
+#: No larger index is taken by the column library.
+_MOST_INDEX: Final = 2**31
 
 
 @dataclass(frozen=True)
@@ -350,7 +352,7 @@ def find_keys(path: Path, table: Samples, *, is_lone: bool) -> list[pl.Series] |
                     return keys
                 break
             series = series.struct.field(str(step.key))
-        elif isinstance(series.dtype, pl.List) and isinstance(step.key, int) and _fits_index(step.key):
+        elif isinstance(series.dtype, pl.List) and isinstance(step.key, int) and abs(step.key) < _MOST_INDEX:
             keys.append(series.list.len())
             series = series.list.get(step.key, null_on_oob=True)
         else:
@@ -364,11 +366,6 @@ def find_keys(path: Path, table: Samples, *, is_lone: bool) -> list[pl.Series] |
 def _may_read_row(path: Path, table: Samples) -> bool:
     """Say whether a path can lead to any column: to the row, or to a method of it for want of a column."""
     return not path or (_is_method(path[0]) and path[0].key not in table.columns)
-
-
-def _fits_index(index: int) -> bool:
-    """Say whether the column library can take an index."""
-    return abs(index) < 2**31
 
 
 def _is_method(step: Step) -> bool:

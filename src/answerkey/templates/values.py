@@ -460,13 +460,9 @@ def measure_stripped(text: str, characters: str | None = None) -> int:
     return len(text) * max(1, len(characters or "") // STEP_TEXT)
 
 
-def _measure_padded(owner: Any, width: int = 0, *_: object) -> int:  # noqa: ANN401 - whatever has a length
-    return max(len(owner), width)
-
-
 #: Methods of texts and lists that make something longer than what they are given, and how long.
 METHOD_SIZES: Final[dict[str, Callable[..., int]]] = {
-    **dict.fromkeys(["center", "ljust", "rjust", "zfill"], _measure_padded),
+    **dict.fromkeys(["center", "ljust", "rjust", "zfill"], lambda owner, width=0, *_: max(len(owner), width)),
     **dict.fromkeys(["strip", "lstrip", "rstrip"], measure_stripped),
     "expandtabs": lambda owner, tabsize=8: len(owner) + owner.count("\t") * tabsize,
     "replace": measure_replacement,

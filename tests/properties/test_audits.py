@@ -199,7 +199,8 @@ def test_looking_at_less_of_a_text_changes_no_extractor(
         "_ANSWER_COLON": re.compile(""),
         "_AT_BEGIN": ("never",),
         "_LAST_LABEL": "never",
-        "_OPENCOMPASS_ENGLISH": [("", pattern) for pattern in extractors._OPENCOMPASS],
+        "_OPENCOMPASS": (every := [("", pattern) for _, pattern in extractors._OPENCOMPASS]),
+        "_OPENCOMPASS_ENGLISH": every,
         "_write_lone": lambda _choices, kind=r"\w": rf"(?<!{kind})LABEL(?!{kind})",
         "_UNWRAPPED": [("", *one[1:]) for one in extractors._UNWRAPPED],
     }

@@ -11,7 +11,7 @@ import pytest
 
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import SpecError
-from answerkey.templates import RowError, Template, planner
+from answerkey.templates import RowError, Template, TemplateStopped, planner
 from answerkey.types import Row, Samples
 
 #: Rows per template, over three kinds of table; the long series has 20,000.
@@ -118,6 +118,8 @@ TEMPLATES = [
     "{% for c in sample.choices %}{{ loop.index }}{{ c }}{% if not loop.last %},{% endif %}{% endfor %}",
     "{% for k, v in sample.meta.items() %}{{ k }}={{ v }};{% endfor %}",
     "{% for sample in sample.options %}{{ sample.key }}{% endfor %}",
+    "{% for d, c in sample.choices | zip(sample.options) %}{{ d }}. {{ c.text }}\n{% endfor %}",
+    "{% for c, d, e in 'ABCDEFGH' | zip(sample.choices, sample.numbers) %}{{ c }}{{ d }}{{ e }};{% endfor %}",
     "{% set x = sample.answer %}{% set x = x ~ sample.index %}{{ x }}",
     "{% if sample.flag is none %}null{% elif sample.flag %}yes{% else %}{{ 1 // sample.index }}{% endif %}",
     "{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(sample.answer) }}{{ m(sample.meta.level) }}",
@@ -370,11 +372,13 @@ def make_body(draw: random.Random, names: list[str], depth: int = 2) -> str:
         else:
             lists = ["sample.choices", "sample.choices", "sample.options", "sample.numbers", "sample.answer"]
             lists += ["'ABC'", "['x', 'y']", "sample.meta.tags", "sample.choices | map('first')"]
-            name = draw.choice(["c", "c", "c", "sample"])
-            body = make_body(
-                draw, [*names, "c", "c.key", "c[0]", "'ABCD'[loop.index0]", *LOOP_NAMES], depth - 1
-            )
-            pieces.append(f"{{% for {name} in {draw.choice(lists)} %}}{body}{{% endfor %}}")
+            name, source = draw.choice(["c", "c", "c", "sample"]), draw.choice(lists)
+            if draw.random() < 0.3:
+                name = draw.choice(["d, c", "d, c", "c, d", "c, c", "c, sample"])
+                source = f"{source} | zip({draw.choice(lists)})"
+            inner = [*names, "c", "d", "c.key", "c[0]", "'ABCD'[loop.index0]", *LOOP_NAMES]
+            body = make_body(draw, inner, depth - 1)
+            pieces.append(f"{{% for {name} in {source} %}}{body}{{% endfor %}}")
     return "".join(pieces)
 
 
@@ -399,10 +403,13 @@ def test_random_templates_give_what_each_row_gives() -> None:
             continue
         computed += template.plan(tables[0][0], as_text=not is_value).kind.startswith("column")
         for samples, rows in tables:
+            try:
+                expected = list(evaluate_rows(template, rows))
+            except TemplateStopped:  # it does too much on a row
+                continue
             checked += len(rows)
-            expected = list(evaluate_rows(template, rows))
             assert list(map(describe, template.values(samples))) == expected, source
             assert list(map(describe, template.distinct(samples).spread())) == expected, source
             assert list(map(describe, template.texts(samples))) == list(render_rows(template, rows)), source
     assert computed >= RANDOM_TEMPLATES // 4
-    assert checked >= RANDOM_TEMPLATES * RANDOM_ROWS
+    assert checked >= RANDOM_TEMPLATES * RANDOM_ROWS  # three tables, of which hardly any is stopped

@@ -7,7 +7,7 @@ outside or a limit may apply, it is not exact, and Jinja decides: it has the val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 import polars as pl
@@ -389,19 +389,20 @@ class Turns:
 
 def _compute_loop(node: nodes.For, scope: Scope) -> Computed:
     """Return what a loop over a list prints for each row."""
-    target = node.target.name if isinstance(node.target, nodes.Name) else "loop"
-    _insist(not (node.else_ or node.test or node.recursive or target in {*scope.tables, "loop"}))
-    lists = _compute_elements(node.iter, scope)
+    targets = node.target.items if isinstance(node.target, nodes.Tuple) else [node.target]
+    own = [one.name for one in targets if isinstance(one, nodes.Name)]
+    _insist(not (node.else_ or node.test or node.recursive or {*scope.tables, "loop"}.intersection(own)))
+    _insist(len(set(own)) == len(targets))
+    lists = _compute_side_by_side(node.iter, len(own), scope)
     parts = list(node.find_all(nodes.Node))
     text = sum(len(one.data) for one in parts if isinstance(one, nodes.TemplateData))
     each = text // STEP_TEXT + len(parts) * (CALL_STEPS + _LOOP_TEXT // STEP_TEXT)
-    turns = Turns.of(lists.require(_limit_weight(lists.series)), min(_LOOP_STEPS // each, _MOST_PARTS))
+    turns = Turns.of(lists[0], min(_LOOP_STEPS // each, _MOST_PARTS))
+    elements = [turns.elements, *(one.series.gather(turns.rows).explode() for one in lists[1:])]
     asked = {one.attr for one in parts if isinstance(one, nodes.Getattr)}
     names = {f"loop.{name}": Computed(one) for name, one in _number_turns(turns, asked).items()}
-    inside = Scope(
-        scope.tables, {**names, target: Computed(turns.elements)}, turns.rows.gather(turns.numbers)
-    )
-    body = _compute_body(node.body, inside)
+    names |= dict(zip(own, map(Computed, elements), strict=True))
+    body = _compute_body(node.body, Scope(scope.tables, names, turns.rows.gather(turns.numbers)))
     if turns.width is not None and turns.width <= _FEW_TURNS:
         # The texts of the first turns of all rows, those of the second ones, and so on.
         columns = [
@@ -411,9 +412,34 @@ def _compute_loop(node: nodes.For, scope: Scope) -> Computed:
     else:
         frame = pl.DataFrame([turns.numbers.alias("turn"), body.series.alias("text")])
         made = frame.group_by("turn", maintain_order=True).agg(pl.col("text").str.join(""))["text"]
-    whole = pl.repeat("", len(lists.series), dtype=pl.String, eager=True)
+    whole = pl.repeat("", len(lists[0].series), dtype=pl.String, eager=True)
     whole = made if len(made) == len(whole) else _put(whole, turns.rows, made)
     return Computed(whole, turns.spread_good(body.good)).require(scope.limit_text(whole))
+
+
+def _compute_side_by_side(node: nodes.Node, count: int, scope: Scope) -> list[Computed]:
+    """Return the lists that a loop with so many names goes through: one, or several that `zip` joins.
+
+    Several are as long as the shortest of each row; the first is exact where all are.
+    """
+    sources = [node]
+    if count > 1:
+        match node:
+            case nodes.Filter(
+                name="zip", node=nodes.Expr() as first, args=others, kwargs=[], dyn_args=None, dyn_kwargs=None
+            ) if len(others) + 1 == count:
+                sources = [first, *others]
+            case _:
+                raise _NotComputedError
+    lists = [_compute_elements(one, scope) for one in sources]
+    lists = [one.require(_limit_weight(one.series)).require_values() for one in lists]
+    if count == 1:
+        return lists
+    for one in lists[1:]:
+        lists[0] = lists[0].require(one.good)
+    frame = pl.DataFrame([one.series.alias(str(place)) for place, one in enumerate(lists)])
+    cut = frame.select(pl.all().list.head(pl.min_horizontal(pl.all().list.len())))
+    return [replace(one, series=series) for one, series in zip(lists, cut.iter_columns(), strict=True)]
 
 
 def _number_turns(turns: Turns, asked: set[str]) -> dict[str, pl.Series]:

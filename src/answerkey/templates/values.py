@@ -187,7 +187,7 @@ def fail_undefined(value: Undefined) -> NoReturn:
 
 def explain_missing(owner: object, name: object) -> MissingName:
     """Return the error for a name that `owner` does not have."""
-    shown = "null" if name is None else repr(name)
+    shown = "null" if name is None else "a function" if callable(name) else repr(name)
     part = f"field `{name}`" if isinstance(name, str) else f"element {shown}"
     if isinstance(owner, Mapping):
         known = owner.known if isinstance(owner, PartialMapping) else list(owner)

@@ -339,6 +339,16 @@ def compute(source: str, samples: Samples) -> list[object] | None:
         ),
         ("{% for c in sample.a %}{{ c | upper }}{% endfor %}", {"a": [["x" * 2_000], ["y"]]}, [X, "Y"]),
         (
+            "{% for c, d in 'ABC' | zip(sample.a) %}{{ loop.index }}{{ c }}{{ d }}{% endfor %}.",
+            {"a": [["x", "y"], [], None, ["1", "2", "3", "4"]]},
+            ["1Ax2By.", ".", X, "1A12B23C3."],
+        ),
+        (
+            "{% for c, d, e in sample.a | zip(sample.b, sample.c) %}{{ c }}{{ d.k }}{{ e }};{% endfor %}",
+            {"a": [["x", "y"], ["z"]], "b": [[{"k": "p"}], [{"k": "q"}]], "c": [[1, 2], None]},
+            ["xp1;", X],
+        ),
+        (
             "{% for c in sample.a %}{{ c }}{% endfor %}",
             {"a": [["x"] * 40, ["y"] * 40, ["z"] * 1_001]},
             ["x" * 40, "y" * 40, X],
@@ -413,6 +423,18 @@ def test_columns_compute_what_is_exact(source: str, columns: dict[str, object], 
                 *("for x in sample.l if x %}{{ x }}{% endfor", "for x in sample.l %}{{ x.k }}{% endfor"),
                 *("for x in sample.l %}{% else %}y{% endfor", "for x in sample.l recursive %}{% endfor"),
                 *("for x, y in sample.l %}{% endfor", "for sample in sample.l %}{% endfor"),
+                *(
+                    "for x, y in sample.l | zip %}{% endfor",
+                    "for x, y in sample.l | zip(sample.a) %}{% endfor",
+                ),
+                *(
+                    "for x, y in sample.l | zip(*[sample.l]) %}{% endfor",
+                    "for x, y in [['a', 'b']] %}{% endfor",
+                ),
+                *(
+                    "for x, x in sample.l | zip(sample.l) %}{% endfor",
+                    "for x, y in sample.l | list %}{% endfor",
+                ),
                 *("for x in sample.c %}{% endfor", "for x in sample.l %}{{ loop.depth }}{% endfor"),
                 *("for x in sample.l %}{% for y in sample.l %}{{ y }}{% endfor %}{% endfor",),
                 *("for x in sample.l %}{{ [x] }}{% endfor", "for x in sample.l %}{% set y = x %}{% endfor"),

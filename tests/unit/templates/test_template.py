@@ -209,6 +209,7 @@ def test_a_method_that_is_not_called_is_a_missing_column(source: str) -> None:
         ("{{ sample.choices[sample.null] }}", "null is not an index"),
         ("{{ sample.choices[sample.text] }}", "a list has no field `1`"),
         ("{{ sample.choices[1.0] }}", "1.0 is not an index"),
+        ("{{ sample.choices[sample.text.index] }}", "a function is not an index"),
         ("{{ sample.text[5] }}", "index 5 is outside text of 1 character"),
         ("{{ sample.null.field }}", "null has no field `field`"),
         ("{{ sample.null[0] }}", "null has no element 0"),

@@ -344,9 +344,12 @@ def _read_plain(
 def _shows_in_order(prompt: str, own: Sequence[str]) -> bool:
     """Whether the last options that a prompt shows are those of its row as `A. `, `B. ` …, a line each.
 
-    In such a prompt `ask.find_lettered` finds them in this order, or nothing.
+    In such a prompt `ask.find_lettered` finds them in this order, or nothing. Options that have letters of
+    their own (`A) `) stand as they are; it finds them without.
     """
-    lines = "".join(f"\n{label}. {text}" for label, text in zip(ask.LABELS, own, strict=False))
+    pairs = list(zip(ask.LABELS, own, strict=False))
+    is_told = all(text.startswith((f"{label}) ", f"{label}. ")) for label, text in pairs)
+    lines = "".join(f"\n{text}" if is_told else f"\n{label}. {text}" for label, text in pairs)
     _, found, rest = prompt.rpartition(lines)
     is_last = rest[:1] in {"", "\n"} and not _OPTION_LINE.search(rest)
     return bool(found) and is_last and lines.count("\n") == len(own)

@@ -262,7 +262,7 @@ def _start_worker(payload: bytes) -> None:
 
 
 def _work(shard: bytes) -> bytes:
-    return run_shard(_loaded, shard)
+    return answer_shard(_loaded, shard)
 
 
 def pickle_function(function: Callable[[Any], object]) -> bytes | None:
@@ -298,17 +298,11 @@ def answer_shard(function: Loaded, payload: bytes) -> bytes:
     """Return the function's value for a pickled shard, or its error, as a pickle that says which it is."""
     if isinstance(function, str):
         return pickle.dumps(("unknown", function))
+    gc.disable()  # the search for cycles would go through all rows, and find none
     try:
         return pickle.dumps(("value", function(pickle.loads(payload))))  # noqa: S301 - from our own process
     except BaseException as error:  # noqa: BLE001 - it is raised again by whoever asked
         return describe_error(error)
-
-
-def run_shard(function: Loaded, payload: bytes) -> bytes:
-    """Return `answer_shard`; the search for cycles, which would go through all rows, finds none."""
-    gc.disable()
-    try:
-        return answer_shard(function, payload)
     finally:
         gc.enable()
 

@@ -42,7 +42,6 @@ from answerkey.engines.local import (
     load_function,
     open_answer,
     pickle_function,
-    run_shard,
 )
 from answerkey.errors import EngineError
 from answerkey.models.actors import ActorLostError, Node
@@ -74,13 +73,12 @@ class MessageLog:
 
     def __init__(self) -> None:
         self._path: str | None = None
-        self._is_told = False
+        self._is_kept = False
         self._making = threading.Lock()
 
-    @property
-    def path(self) -> str:
-        """The name of the file, for whoever is told of it."""
-        self._is_told = True
+    def keep(self) -> str:
+        """Return the name of the file, which then stays: somebody is told of it."""
+        self._is_kept = True
         return self._make()
 
     def write(self, message: dict[str, Any], *_: object) -> None:
@@ -89,9 +87,9 @@ class MessageLog:
             stream.writelines(f"{line}\n" for line in message["lines"])
 
     def close(self) -> None:
-        """Remove the file if nobody was told of it."""
+        """Remove the file unless it is kept."""
         with self._making:
-            if self._path is not None and not self._is_told:
+            if self._path is not None and not self._is_kept:
                 Path(self._path).unlink(missing_ok=True)
                 self._path = None
 
@@ -245,7 +243,7 @@ def load_work(version: str, function: bytes) -> Loaded:
 def apply_function(version: str, function: bytes, shard: bytes) -> bytes:
     """Return the answer to a shard, as a worker process of this machine gives it."""
     try:
-        return run_shard(load_work(version, function), shard)
+        return answer_shard(load_work(version, function), shard)
     except EngineError as error:
         return describe_error(error)
 
@@ -463,7 +461,7 @@ class Dispatch:
             raise EngineError("E602", f"a shard lost {NODE_TRIES} nodes: {crash.reason}", hint=_LOST)
         if attempt.crashes >= TRIES:
             message = f"a shard ended {TRIES} workers, and no row of it did alone: {crash.reason}"
-            hint = f"{_MEMORY}; Ray's messages are in {self._messages.path}"
+            hint = f"{_MEMORY}; Ray's messages are in {self._messages.keep()}"
             raise EngineError("E602", message, hint=hint)
         can_search = hasattr(attempt.shard, "skip") and not attempt.is_searched
         if can_search and attempt.crashes >= SEARCH_AFTER:
@@ -478,7 +476,7 @@ class Dispatch:
         if rows:
             attempt.shard = attempt.shard.skip(rows)
             words = "rows that end their worker are FAILED (ENDED_WORKER): %d; Ray's messages are in %s"
-            LOG.warning(words, len(rows), self._messages.path)
+            LOG.warning(words, len(rows), self._messages.keep())
         self._submit(attempt)
 
 

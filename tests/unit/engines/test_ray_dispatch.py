@@ -340,10 +340,10 @@ def test_messages_of_ray_are_kept_in_one_file(tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == []
     log.write({"lines": ["a worker died", "for \udc80"], "pid": "raylet"}, None, "")
     log.write({"lines": ["another"]}, None, "")
-    assert Path(log.path).read_text() == "a worker died\nfor ?\nanother\n"
-    assert Path(log.path).stat().st_mode & 0o077 == 0
+    assert Path(log.keep()).read_text() == "a worker died\nfor ?\nanother\n"
+    assert Path(log.keep()).stat().st_mode & 0o077 == 0
     log.close()
-    assert Path(log.path).is_file()
+    assert Path(log.keep()).is_file()
 
 
 def test_a_file_of_which_nobody_was_told_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

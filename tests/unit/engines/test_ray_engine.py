@@ -37,7 +37,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayEngine]:
     with pytest.MonkeyPatch.context() as patch:
         messages = opened._connect().messages
         patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("ray")))
-        assert Path(messages.path).is_file()
+        assert Path(messages.keep()).is_file()
     yield opened
     del opened, messages
     import_module("ray").shutdown()
@@ -89,7 +89,7 @@ def test_shards_come_in_order_without_rows_that_end_workers(
     found = list(engine.map(partial(sum_numbers, frozenset({6})), shards, spread="apart"))
     assert found == [(10, ()), (5 + 7 + 8, (6,)), (19, ())]
     assert told.wait(120)
-    assert "A worker died or was killed" in Path(messages.path).read_text()
+    assert "A worker died or was killed" in Path(messages.keep()).read_text()
     said = capfd.readouterr()
     assert "(raylet)" not in said.out + said.err
     assert list(engine.map(os.getsid, [0])) == [os.getsid(0)]

@@ -181,9 +181,14 @@ def describe_verdict(verdict: Mapping[str, Any], encoded: Collection[str] = ()) 
     return described | ({"excluded_by": verdict["excluded_by"]} if verdict.get("excluded_by") else {})
 
 
+#: Separators of JSON without blanks.
+COMPACT = (",", ":")
+
+
 @cache
 def _make_encoder(separators: tuple[str, str] | None) -> json.JSONEncoder:
-    return json.JSONEncoder(ensure_ascii=False, separators=separators, allow_nan=False, default=str)
+    options: dict[str, Any] = {"ensure_ascii": False, "allow_nan": False, "default": str}
+    return json.JSONEncoder(check_circular=False, separators=separators, **options)
 
 
 def to_json(content: object, separators: tuple[str, str] | None = None) -> str:

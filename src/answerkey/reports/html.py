@@ -31,7 +31,7 @@ from answerkey.datasets.columns import without_collecting
 from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError
 from answerkey.evaluate.pairs import AnyRun, is_same_run, name_runs
-from answerkey.exporters import to_json
+from answerkey.exporters import COMPACT, to_json
 from answerkey.metrics.paired import CLUSTERED_TEST, EXACT_TEST, PAIRED_TEST
 from answerkey.reports.leaderboard import Tasks, compare_tasks, describe_leaderboard, list_columns
 from answerkey.reports.overview import audit_tasks, describe_overview
@@ -74,9 +74,8 @@ TESTS = {
     CLUSTERED_TEST: "t test over clusters",
 }
 
-# What could end a block or be taken for markup, what old scripts take for the end of a line, and halves of
-# characters, which UTF-8 does not have.
-_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+# What could end a block or be taken for markup, and what old scripts take for the end of a line.
+_UNSAFE = {one.encode(): b"\\u%04x" % ord(one) for one in "<>&\u2028\u2029"}
 
 Plain = dict[str, Any]
 Progress = Callable[[str, int, int], None]
@@ -152,7 +151,7 @@ def report(
             begin, end, _ = build_page(shown)
             out.write(begin)
             # Never packed: the page cannot begin without it.
-            out.write(_wrap("ak-overview", f">{write_json(content)}"))
+            out.write(_wrap("ak-overview", write_content(to_json(content, COMPACT), is_packed=False)))
             out.writelines(_write_rows(tables, chosen, tell))
             out.write(end)
 
@@ -198,7 +197,7 @@ def _write_rows(
             texts = columns.pop(one, [])
             codes = [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
             coded[one] = {"codes": codes, "names": list(names)}
-        yield _wrap(f"ak-rows-{place}", write_content({**columns, **coded}))
+        yield _wrap(f"ak-rows-{place}", write_content(to_json({**columns, **coded}, COMPACT)))
 
 
 # ── the page around what it shows ───────────────────────────────────────────────────────────────────────────
@@ -246,18 +245,19 @@ def _wrap(name: str, content: str) -> str:
     return f'<script type="application/json" id="{name}"{content}</script>\n'
 
 
-def write_json(content: object) -> str:
-    """Return JSON that is safe in a page and has no NaN."""
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", to_json(content, (",", ":")))
+def write_content(text: str, *, is_packed: bool = True) -> str:
+    """Return what stands in an element of the page from its attributes on: JSON, packed if it is large.
 
-
-def write_content(content: object) -> str:
-    """Return what stands in an element of the page from its attributes on: JSON, packed if it is large."""
-    text = write_json(content)
-    if len(text) < LEAST_PACKED:
-        return f">{text}"
+    Nothing of it is markup; halves of characters, which UTF-8 does not have, are escaped.
+    """
+    least = LEAST_PACKED if is_packed else float("inf")
+    safe = text.encode(errors="backslashreplace")
+    for one, escaped in _UNSAFE.items():
+        safe = safe.replace(one, escaped)
+    if len(safe) < 4 * least and len(plain := safe.decode()) < least:  # of at most four bytes each
+        return f">{plain}"
     packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
-    packed = base64.b64encode(packer.compress(text.encode()) + packer.flush()).decode("ascii")
+    packed = base64.b64encode(packer.compress(safe) + packer.flush()).decode("ascii")
     return f' data-packed="gzip">{packed}'
 
 
@@ -286,8 +286,13 @@ def embed_samples(
     """
     found = [pair for part in parts for pair in describe_samples(source, part, room)]
     columns = {name: [row[name] for row, _ in found] for name in found[0][0]}
-    starts = range(0, len(found), BLOCK_SAMPLES)
-    return columns, [write_content([sample for _, sample in found[at : at + BLOCK_SAMPLES]]) for at in starts]
+    place, lines = list(found[0][1]).index("readings"), []
+    for _, one in found:  # the readings are most of it, and the same for many
+        halves = (dict(islice(one.items(), *some)) for some in ((place,), (place + 1, None)))
+        begin, end = (to_json(half, COMPACT) for half in halves)
+        lines.append(f'{begin[:-1]},"readings":{one["readings"].text},{end[1:]}')
+    blocks = (lines[at : at + BLOCK_SAMPLES] for at in range(0, len(lines), BLOCK_SAMPLES))
+    return columns, [write_content(f"[{','.join(block)}]") for block in blocks]
 
 
 # ── which rows are embedded ─────────────────────────────────────────────────────────────────────────────────

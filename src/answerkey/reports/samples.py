@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import or_
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,15 +35,15 @@ from answerkey.datasets.dataset import Recorded, open_dataset
 from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, Place, RunError, SpecError, listing
 from answerkey.evaluate.pairs import read_numbers
-from answerkey.evaluate.prepare import fit_rows
+from answerkey.evaluate.prepare import SHARD_ROWS, fit_rows
 from answerkey.evaluate.rerun import reopen
-from answerkey.exporters import describe_verdict, to_json
+from answerkey.exporters import COMPACT, describe_verdict, to_json
 from answerkey.metrics import Mean
 from answerkey.metrics.base import read_number
 from answerkey.metrics.measure import label_rows
 from answerkey.metrics.task_counts import NO_CATEGORY, find_invalid_reasons
 from answerkey.models import images
-from answerkey.reader import EXTRACTORS
+from answerkey.reader import EXTRACTORS, Reading
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.markup import find_thoughts
 from answerkey.reader.stated_answer import list_statements
@@ -75,8 +75,6 @@ from answerkey.types import RULE_NAMES, Completion, Completions, Samples, Score,
 #: Rows between which lie no more samples than this part of those that are read together are read together,
 #: too: to find one row in a file takes as long as to read the thousands around it.
 NEAR_PART = 4
-#: So many samples are read together, or fewer where they are long: as many as a row group mostly has.
-MOST_TOGETHER = 131_072
 #: So many completions are read by every rule to see which of them flip; of more, so many drawn at random.
 MOST_REREAD = 20_000
 SEED = 0
@@ -177,7 +175,7 @@ class SampleSource:
         self.missing: str | None = None
         self.category: str | None = None
         self.fields: QuestionFields | None = None
-        self.most = MOST_TOGETHER
+        self.most = SHARD_ROWS  # as many as a row group mostly has
         try:
             opened = reopen(run, task_run.key)
         except RunError as error:
@@ -191,7 +189,8 @@ class SampleSource:
             )
             return
         self.rows, self.recorded = rows, recorded = opened.dataset.rows, opened.recorded
-        self.most = max(1, min(MOST_TOGETHER, fit_rows(rows, None, recorded)) // self.num_trials)
+        # A row group as a whole, or in equal parts: what goes beyond its end takes longer, and more memory.
+        self.most = max(1, SHARD_ROWS // (SHARD_ROWS // fit_rows(rows, None, recorded)) // self.num_trials)
         category = task_run.totals.get("category_column")
         self.category = category if category in rows.columns else None
         with suppress(AnswerkeyError):
@@ -586,9 +585,22 @@ class SampleTable:
 # ── what every rule reads ───────────────────────────────────────────────────────────────────────────────────
 
 
-#: Whether not all rules read a completion alike, None for a row that no metric counts; what every rule reads
-#: in it, the run's own first, with spans of the whole text; and all answers that it states.
-RowReadings = tuple[bool | None, list[Plain], list[tuple[Labels, Span]]]
+class Readings(list[Plain]):
+    """What every rule reads in a completion, the run's own first; many rows have the same ones."""
+
+    @cached_property
+    def text(self) -> str:
+        """The same as JSON."""
+        return to_json(self, COMPACT)
+
+
+#: Whether not all rules read a completion alike, None for a row that no metric counts; what they read, with
+#: spans of the whole text; and all answers that it states.
+RowReadings = tuple[bool | None, Readings, list[tuple[Labels, Span]]]
+#: The rule of a run, what it has read, by which rule or part of it, and where.
+_Own = tuple[str, str | None, str | None, Span | None]
+#: What extractors read that see options.
+_Seen = tuple[str | None, ...]
 
 
 def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) -> list[RowReadings | None]:
@@ -607,56 +619,49 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
     own = [nothing if (one := known.column(name)) is None else one.to_list() for name in fields]
     columns = (passages.list_rows(), known.counted().to_list(), *own)
     own_name, is_told = scorer.rule_name, scorer.options is not None
-    seeing = () if only_rules else [name for name, one in EXTRACTORS.items() if one.reads_options]
+    seeing = [] if only_rules else [name for name, one in EXTRACTORS.items() if one.reads_options]
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
         (text, labels, options), is_counted, predicted, truth, rule, span = row
-        at = find_first(rule or own_name, text) if span is None else (span[0], span[1])
-        own_part = None if rule == own_name else (rule or "").partition("/")[2] or None
-        told = options if is_told else None
-        choices, others = _read_by_others(text, labels, told, own_name, truth, only_rules=only_rules)
-        # A pattern of the user's own is no rule that others could be held against.
-        alike = choices | {predicted} if own_name in RULE_NAMES else choices
-        described = {own_name: _describe_reading(own_name, "own", truth, predicted, own_part, at), **others}
+        said = own_name, predicted, rule, None if span is None else (span[0], span[1])
         fitting = fit_options(text, options) if seeing else None
-        for name in seeing:
-            choice = None if text is None else extract(name, text, labels, fitting)
-            described[name] = _describe_reading(name, "lens", truth, choice)
+        seen = tuple(None if text is None else extract(name, text, labels, fitting) for name in seeing)
+        is_flipped, read = _describe_readings(text, labels, options if is_told else None, truth, said, seen)
         stated = [] if only_rules or text is None else _list_stated(text, labels, options)
-        found[place] = len(alike) > 1 if is_counted else None, list(described.values()), stated
+        found[place] = is_flipped if is_counted else None, read, stated
     return found
 
 
 @lru_cache(maxsize=1_024)
-def _read_by_others(
-    text: str | None, labels: Labels, told: Labels | None, own: str, truth: str | None, *, only_rules: bool
-) -> tuple[set[str | None], dict[str, Plain]]:
-    """Return what rules other than the run's own read, and their readings and those of extractors by name.
+def _describe_readings(
+    text: str | None, labels: Labels, told: Labels | None, truth: str | None, own: _Own, seen: _Seen
+) -> tuple[bool, Readings]:
+    """Return whether not all rules read a completion alike, and what each of them and the extractors read.
 
-    Many samples have them in common. What an extractor that sees options reads is left to the caller.
+    Without any in `seen`, no extractor is asked.
     """
-    found = {}
-    for name in (name for name in RULE_NAMES if name != own):
-        read = _read_by_rule(name, text, labels, told if find_rule(name).reads_options else None)
-        found[name] = _describe_reading(name, "rule", truth, *read)
-    choices = {one["choice"] for one in found.values()}
-    for name, extractor in {} if only_rules else EXTRACTORS.items():
-        is_left = text is None or extractor.reads_options
-        choice = None if is_left else extract(name, str(text), labels, None)
-        found[name] = _describe_reading(name, "lens", truth, choice)
-    return choices, found
+    found: dict[str, Plain] = {}
 
+    def note(name: str, kind: str, choice: str | None, part: str | None, at: Span | None) -> None:
+        is_right = None if choice is None else choice == truth
+        about = {"name": name, "kind": kind, "choice": choice, "is_right": is_right}
+        found[name] = {**about, "part": part, "span": at and list(at)}
 
-def _describe_reading(
-    name: str,
-    kind: str,
-    truth: str | None,
-    choice: str | None,
-    part: str | None = None,
-    span: Span | None = None,
-) -> Plain:
-    is_right = None if choice is None else choice == truth
-    about = {"name": name, "kind": kind, "choice": choice, "is_right": is_right}
-    return {**about, "part": part, "span": span and list(span)}
+    own_name, predicted, rule, span = own
+    own_part = None if rule == own_name else (rule or "").partition("/")[2] or None
+    note(own_name, "own", predicted, own_part, find_first(rule or own_name, text) if span is None else span)
+    # A pattern of the user's own is no rule that others could be held against.
+    choices = {predicted} if own_name in RULE_NAMES else set()
+    for name in (name for name in RULE_NAMES if name != own_name):
+        options = told if find_rule(name).reads_options else None
+        read = Reading() if text is None else read_by_rule(name, text, labels, options)
+        note(name, "rule", read.choice, read.part, find_first(name, text) if read.span is None else read.span)
+        choices.add(read.choice)
+    others = iter(seen)
+    for name, extractor in EXTRACTORS.items() if seen else ():
+        is_known = text is None or extractor.reads_options
+        choice = next(others, None) if is_known else extract(name, str(text), labels, None)
+        note(name, "lens", choice, None, None)
+    return len(choices) > 1, Readings(found.values())
 
 
 def _find_passages(source: SampleSource, part: Excerpt) -> tuple[pl.Series, Scores, Passages] | None:
@@ -677,16 +682,6 @@ def _find_passages(source: SampleSource, part: Excerpt) -> tuple[pl.Series, Scor
         return rows, known, list_passages(scorer, part.samples.take(rows), said, known)
     texts = keep_texts(said.frame["completion"], said.frame["status"])
     return rows, known, Passages(texts, choices.gather(rows), None)
-
-
-def _read_by_rule(
-    name: str, text: str | None, choices: Labels, options: Labels | None
-) -> tuple[str | None, str | None, Span | None]:
-    """Return the choice that a rule reads, by which part of the rule, and where."""
-    if text is None:
-        return None, None, None
-    found = read_by_rule(name, text, choices, options)
-    return found.choice, found.part, find_first(name, text) if found.span is None else found.span
 
 
 _list_stated = lru_cache(maxsize=1_024)(list_statements)
@@ -821,7 +816,8 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
             data = image.address if image and size <= min(most, room) else None
             room -= size if data else 0
             shown.append({"name": images.describe_image(one), "data": data})
-        read = [] if (reading := readings[at]) is None else reading[1]
+        read = Readings() if (reading := readings[at]) is None else reading[1]
+        shifted = read if text is whole else Readings({**one, "span": move(one["span"])} for one in read)
         stated = [] if reading is None else reading[2]
         sample = {
             **{name: row[name] for name in ("p", "id", "trial")},
@@ -836,7 +832,7 @@ def describe_samples(source: SampleSource, part: Excerpt, room: int = ROOM) -> l
                 {"choices": list(names), "span": moved} for names, at in stated if (moved := move(at))
             ],
             "folded": [list(one) for one in find_thoughts(text or "") if one[1] - one[0] >= LEAST_FOLDED],
-            "readings": read if text is whole else [{**one, "span": move(one["span"])} for one in read],
+            "readings": shifted,
             "verdicts": verdicts[at],
             "missing": source.missing,
             **({"images": shown} if shown else {}),

@@ -138,10 +138,10 @@ def _audit_task(
     samples, audited = len(dataset), None
     if most is not None and len(reopened) > most:
         audited = choose_audited(samples, max(1, most // size))
-    read = [template.columns for template in scorer.templates().values()] if scorer else []
+    told = scorer.templates().get("options") if scorer else None  # choices and truths are in the scores
+    read = told.columns if told else frozenset[str]()
     named = {"options", *(() if quality is None else quality[:1])}.intersection(dataset.columns)
-    known = [one for one in read if one is not None]
-    columns = frozenset(named).union(reopened.recorded.columns, *known) if len(known) == len(read) else None
+    columns = None if read is None else read.union(named, reopened.recorded.columns)
     source = AuditedRows(
         scorer_key=step.key,
         scorer=scorer,
@@ -272,7 +272,7 @@ def measure_rows(source: AuditedRows, stretch: tuple[int, int]) -> Part:
     key, scorer, quality = source.scorer_key, source.scorer, source.quality
     samples = source.rows.slice(offset, length).load(source.columns)
     completions = source.recorded.slice(offset, len(samples)).read(samples)
-    stored = source.scores.read(offset * size, len(samples) * size, ["sample_id", key])
+    stored = source.scores.read(offset * size, len(samples) * size, [key])
     whole = (samples.repeat(size), completions, Scores(stored[key].struct.unnest(), source.encoded))
     places = pl.int_range(len(samples) * size, dtype=pl.UInt32, eager=True)
     if source.audited is not None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from answerkey.errors import RunError
+from answerkey.exporters import to_json
 from answerkey.reports import html, samples
 from answerkey.reports.html import (
     build_page,
@@ -25,7 +26,6 @@ from answerkey.reports.html import (
     report,
     select_rows,
     write_content,
-    write_json,
 )
 from answerkey.runs import Run, load_run
 
@@ -215,7 +215,7 @@ def test_hostile_names_and_texts_stay_values(make_run: MakeRun, tmp_path: Path) 
 )
 def test_no_text_can_end_its_block(text: str) -> None:
     """What comes back is the text; in the page nothing of it is markup, and all of it is UTF-8."""
-    written = write_json({text: [text]})
+    written = write_content(to_json({text: [text]}))[1:]
     assert re.search("[<>&\u2028\u2029\ud800-\udfff]", written) is None
     assert json.loads(written.encode().decode()) == {text: [text]}
 
@@ -225,12 +225,14 @@ def test_small_blocks_are_plain_and_large_ones_packed() -> None:
 
     JSON has no NaN: it becomes null.
     """
-    assert write_content({"a": float("nan"), "b": [float("inf"), 1.5]}) == '>{"a":null,"b":[null,1.5]}'
-    large = write_content(["<é😀"] * 2_000)
+    assert write_content(to_json({"a": float("nan"), "b": [float("inf")]})) == '>{"a": null, "b": [null]}'
+    large = write_content(to_json(["<é😀"] * 2_000))
     found = re.fullmatch(r' data-packed="gzip">([A-Za-z0-9+/=]+)', large)
     assert found is not None
     assert json.loads(gzip.decompress(base64.b64decode(found[1]))) == ["<é😀"] * 2_000
-    assert write_content(["<é😀"] * 2_000) == large
+    assert write_content(to_json(["<é😀"] * 2_000)) == large
+    assert write_content("é" * 4_095) == f">{'é' * 4_095}"
+    assert write_content("é" * 4_096).startswith(' data-packed="gzip">')
 
 
 def build(title: str, *, is_viewer: bool = False) -> str:

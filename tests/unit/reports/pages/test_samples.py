@@ -155,6 +155,28 @@ def test_rows_far_apart_are_not_read_together() -> None:
     assert join_columns([frozenset({"a"}), None]) is None
 
 
+@pytest.mark.parametrize(
+    ("fitting", "together"), [(131_072, 131_072), (110_000, 131_072), (65_536, 65_536), (40_000, 43_690)]
+)
+def test_row_groups_are_read_whole_or_in_equal_parts(
+    small: Run, fitting: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are read together are in one row group, of the usual size, or nearly so."""
+    monkeypatch.setattr(samples, "fit_rows", lambda *_: fitting)
+    assert open_table(small).source.most == together
+
+
+def test_rows_that_are_read_alike_share_their_readings(make_run: MakeRun) -> None:
+    """What rules read in the same completion is described once; other truths and options have their own."""
+    source = open_table(make_run(rows=[*list_rows(2), *list_rows(q0="A. five")])).source
+    (part,) = source.read()
+    found = [one and one[1] for one in samples.read_rows(source, part)]
+    assert found[0] is found[5]
+    assert found[0] != found[10]
+    assert found[2] is found[7] is found[12]
+    assert all(one is None or json.loads(one.text) == one for one in found)
+
+
 def test_rows_are_the_same_however_they_are_read(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Together with those between them, or each where it lies; in any order, and as often as asked for."""
     table = open_table(make_run(rows=list_rows(40)))

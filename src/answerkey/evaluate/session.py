@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -100,6 +101,7 @@ def count_calls(
     `retried` has the reasons for asking again of this process; the count of retries is that of the whole run.
     """
     counts: dict[str, Counter[str]] = {}
+    took: dict[str, list[float]] = {}
     errors, batches = Reasons(), Counter[tuple[str, str]]()
     journal, key = ledger.journal, ledger.specification
     for usage in journal.sum_usage(key):
@@ -108,14 +110,16 @@ def count_calls(
         if usage.source == "cache":
             continue
         own.update(usage.tokens, asked=usage.calls, retries=usage.retries)
+        took.setdefault(usage.purpose, []).extend(usage.seconds)
         if usage.source == BATCH_SOURCE:  # which costs half
             batches.update({(usage.purpose, name): count for name, count in usage.tokens.items()})
-    for purpose, sample_id, why in journal.list_failed(key):
+    has_failed = any(own["failed"] for own in counts.values())
+    for purpose, sample_id, why in journal.list_failed(key) if has_failed else ():
         errors.add(purpose, why, sample_id)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
         # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
-        price, spans = prices.get(purpose), journal.list_seconds(key, purpose)
+        price, spans = prices.get(purpose), sorted(took.get(purpose, ()))
         cuts = quantiles(spans if spans[1:] else 2 * spans, n=20, method="inclusive") if spans else []
         cost = None
         if price is not None:
@@ -244,8 +248,7 @@ class Observer:
         self._clock = clock
         scorer = prepared.task.main_step.scorer
         self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
-        self._samples = prepared.dataset.samples(prepared.columns)
-        self._places = self._samples.ids.to_frame("sample_id").with_row_index("position")
+        self._rows, self._columns = prepared.dataset.rows, prepared.columns
         # What actions leave out of the metrics is only known in the end.
         self._shows_accuracy = self._scorer is not None and not prepared.task.actions
         # The first completions of all; what is ranked is echoed, not said.
@@ -260,6 +263,10 @@ class Observer:
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._lock = threading.Lock()
         self._looking = threading.Lock()
+
+    @cached_property
+    def _places(self) -> pl.DataFrame:
+        return self._rows.ids.to_frame("sample_id").with_row_index("position")
 
     def hear(self, event: Event) -> None:
         """Take an event in; raises SolverError E305 when the asking should stop."""
@@ -389,9 +396,14 @@ class Observer:
         ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
         completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
         try:
-            places = ids.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+            # Each once, though it may have several trials; the others stay where they are.
+            some = self._places.filter(pl.col("sample_id").is_in(ids["sample_id"].implode()))
+            samples = self._rows.take(some["position"]).load(self._columns)
+            order = ids.join(some.with_row_index(), on="sample_id", how="left", maintain_order="left")[
+                "index"
+            ]
             built = Completions.build(ids["sample_id"], completions, source="live")
-            scores = self._scorer.score(self._samples.take(places.to_list()), built)
+            scores = self._scorer.score(samples.take(order), built)
             is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
             correct, validity = scores.column("is_correct"), scores.column("completion_validity")
             return Judged(

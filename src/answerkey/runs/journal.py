@@ -22,8 +22,7 @@ import time
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 from zlib import crc32
@@ -78,24 +77,29 @@ _sync_file = getattr(os, "fdatasync", os.fsync)
 #: So many keys that were looked for in vain are remembered; the others are looked for when they are written.
 MOST_MISSING = 100_000
 _ADD = f"INSERT OR REPLACE INTO calls (place, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
+#: In the order in which they were made, which is nearly that in which they are asked for again.
 _PLACED = """
-FROM places JOIN calls ON calls.place = places.place WHERE hash IN (SELECT value FROM json_each(?))
+FROM calls WHERE place IN (SELECT place FROM places WHERE hash IN (SELECT value FROM json_each(?)))
 """
-_LOCATE = f"SELECT key, status, calls.place {_PLACED}"
-_FIND = f"SELECT key, status, calls.place, completion {_PLACED}"
+_LOCATE = f"SELECT key, status, place {_PLACED}"
+_FIND = f"SELECT key, status, place, completion {_PLACED}"
+_LIST_GROUPS = """
+SELECT DISTINCT specification, purpose, source FROM calls WHERE specification = COALESCE(?, specification)
+"""
+#: Of one group: to sort the records by groups takes as long as to read them. One number alone would be
+#: rounded where it becomes text; of two, SQLite gives the JSON as it is written.
 _SUM = f"""
-SELECT specification, purpose, source, COUNT(*), SUM(status = 'ERROR'),
+SELECT COUNT(*), SUM(status = 'ERROR'),
     SUM(MAX(0, COALESCE(json_extract(completion, '$.attempts'), 1) - 1)),
-    {", ".join(f"COALESCE(SUM(json_extract(completion, '$.{name}')), 0)" for name in USAGE_NAMES)}
-FROM calls WHERE specification = COALESCE(?, specification) GROUP BY 1, 2, 3 ORDER BY MIN(place)
+    {", ".join(f"SUM(json_extract(completion, '$.{name}'))" for name in USAGE_NAMES)},
+    COALESCE(group_concat(json_extract(completion, '$.latency', '$.none'), ''), '[null]')
+FROM calls WHERE specification = ? AND purpose = ? AND source = ? AND place >= ? AND place < ?
 """  # noqa: S608 - constants
+#: So many records are summed together; the text of their seconds is in memory.
+SUMMED_AT_ONCE = 65_536
 _LIST_FAILED = """
 SELECT purpose, sample_id, COALESCE(json_extract(completion, '$.error'), '') FROM calls
 WHERE specification = ? AND status = 'ERROR' AND source <> 'cache'
-"""
-_LIST_SECONDS = """
-SELECT json_extract(completion, '$.latency') AS seconds FROM calls
-WHERE specification = ? AND purpose = ? AND source <> 'cache' AND seconds IS NOT NULL
 """
 #: SQLite keeps the last place that was ever used: how many calls were finished.
 _COUNT_MISSING = """
@@ -151,7 +155,7 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 class Usage:
     """What was asked so far for one task, purpose (`solve`, `judge:<scorer>`) and source.
 
-    `tokens` are by their `USAGE_NAMES`.
+    `tokens` are by their `USAGE_NAMES`; `seconds` is how long calls took, in no order.
     """
 
     specification: str
@@ -161,6 +165,7 @@ class Usage:
     failed: int
     retries: int
     tokens: Mapping[str, int]
+    seconds: Sequence[float] = field(default=(), compare=False, repr=False)
 
 
 class Journal:
@@ -258,21 +263,25 @@ class Journal:
 
     def sum_usage(self, specification: str | None = None) -> list[Usage]:
         """Return what was asked so far, by one task or by all; tokens that were not told count as none."""
+        usages = []
         with self._lock, self._translated():
-            rows = self._connection.execute(_SUM, (specification,)).fetchall()
-        tokens = [dict(zip(USAGE_NAMES, row[6:], strict=True)) for row in rows]
-        return [Usage(*row[:6], one) for row, one in zip(rows, tokens, strict=True)]  # type: ignore[call-arg]  # six columns
+            (last,) = self._connection.execute("SELECT COALESCE(MAX(place), 0) FROM calls").fetchone()
+            for group in self._connection.execute(_LIST_GROUPS, (specification,)).fetchall():
+                sums, seconds = [0] * (3 + len(USAGE_NAMES)), array("d")
+                for first in range(0, last + 1, SUMMED_AT_ONCE):
+                    part = self._connection.execute(_SUM, (*group, first, first + SUMMED_AT_ONCE))
+                    *some, texts = part.fetchone()
+                    sums = [one + (more or 0) for one, more in zip(sums, some, strict=True)]
+                    spans = json.loads(texts.replace(",null][", ","))[:-1]
+                    seconds.extend(one for one in spans if one is not None)
+                tokens = dict(zip(USAGE_NAMES, sums[3:], strict=True))
+                usages.append(Usage(*group, *sums[:3], tokens, seconds))  # type: ignore[call-arg]  # six columns
+        return usages
 
     def list_failed(self, specification: str) -> list[tuple[str, str, str]]:
         """Return purpose, sample id and error of a task's calls that failed, but those of the cache."""
         with self._lock, self._translated():
             return self._connection.execute(_LIST_FAILED, (specification,)).fetchall()
-
-    def list_seconds(self, specification: str, purpose: str) -> list[float]:
-        """Return how long each call of a task and a purpose took, in order, but those of the cache."""
-        with self._lock, self._translated(), closing(self._connection.cursor()) as cursor:
-            rows = cursor.execute(_LIST_SECONDS, (specification, purpose))
-            return sorted(array("d", chain.from_iterable(rows)))
 
     def list_batches(self, identity: str) -> list[Submitted]:
         """Return the batches of a connection that are not collected yet, the oldest first."""

@@ -116,15 +116,30 @@ def test_usage_is_summed_by_task_purpose_and_source() -> None:
     assert journal.sum_usage("other") == journal.sum_usage()[3:]
 
 
-def test_seconds_are_those_of_calls_that_were_made() -> None:
-    """In order, of one task and purpose; what came from the cache, or has none, is left out."""
-    journal = Journal(None)
-    spans = [(3.0, "live"), (1.5, "batch"), (9.0, "cache"), (None, "live")]
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_seconds_are_told_as_they_are_kept(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """To the last digit, by task, purpose and source, however many are read together; without any, none."""
+    monkeypatch.setattr("answerkey.runs.journal.SUMMED_AT_ONCE", at_once)
+    journal, exact = Journal(None), 0.09850300000000001
+    spans = [
+        (exact, "live"),
+        (1.5, "batch"),
+        (9.0, "cache"),
+        (None, "live"),
+        (float("inf"), "live"),
+        (2, "live"),
+    ]
     said = [replace(SAID, latency=seconds, source=source) for seconds, source in spans]
     journal.task("mcqa").add([(make_call(f"k{n}"), one) for n, one in enumerate(said)])
-    journal.task("other").add([(make_call("x"), replace(SAID, latency=7.0))])
-    assert journal.list_seconds("mcqa", "solve") == [1.5, 3.0]
-    assert journal.list_seconds("mcqa", "judge:j") == []
+    journal.task("other").add([(make_call("x"), replace(SAID, latency=float("nan")))])
+    found = {(one.specification, one.source): list(one.seconds) for one in journal.sum_usage()}
+    assert found == {
+        ("mcqa", "live"): [exact, float("inf"), 2.0],
+        ("mcqa", "batch"): [1.5],
+        ("mcqa", "cache"): [9.0],
+        ("other", "live"): [],
+    }
+    assert [one.calls for one in journal.sum_usage("mcqa")] == [4, 1, 1]
 
 
 def test_what_json_does_not_know_is_kept_all_the_same() -> None:

@@ -324,17 +324,16 @@ class Prepared:
         columns = list_checked_columns(self.task, self.dataset, self.recorded)
         bare = replace(self, columns=columns, model=None, judges={}, failed=(), is_checked=False)
         solver = self.task.solver if self.recorded is None else None
-        asking = solver if solver is not None and solver.needs_model else None
         parts = [step.scorer for step in self.task.scoring] + ([solver] if solver else [])
         spread: Spread = "threads"
         if not all(type(one).__module__.startswith("answerkey.") for one in parts):
             spread = "apart"
-        elif (rows := len(self.dataset) - self.num_asked) >= WORKER_ROWS:
-            is_slow = asking is not None and (self.examples is not None or rows >= WORKER_PROMPTS)
+        elif len(self.dataset) - self.num_asked >= WORKER_ROWS:
             first = self.dataset.rows.slice(0, FIRST_ROWS).load(self.columns)
-            spread = "processes" if is_slow or _needs_python(self.task, first, asking) else spread
+            is_slow = self.examples is not None or _needs_python(self.task, first, solver)
+            spread = "processes" if is_slow else spread
         most = choose_shard_rows(bare, spread)  # the messages of a row are many objects
-        return replace(bare, spread=spread, shard_rows=most if asking is None else min(most, PROCESS_ROWS))
+        return replace(bare, spread=spread, shard_rows=min(most, PROCESS_ROWS) if solver else most)
 
     def without_rows(self) -> Prepared:
         """Return what the work on a shard needs beside it, small enough to be sent to where that is done."""
@@ -689,8 +688,6 @@ def _join_columns(found: Iterable[Columns], dataset: Dataset | None = None) -> C
 
 #: Starting worker processes takes as long as rendering so many rows.
 WORKER_ROWS = 50_000
-#: The same for prompts whose texts columns compute.
-WORKER_PROMPTS = 1_000_000
 #: The same for characters of completions that are read word by word.
 WORKER_CHARACTERS = 12_000_000
 #: What is rendered once per distinct value is rendered for most rows, if it is for most of the first ones.

@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from itertools import chain
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -101,25 +101,23 @@ def count_calls(
     `retried` has the reasons for asking again of this process; the count of retries is that of the whole run.
     """
     counts: dict[str, Counter[str]] = {}
-    took: dict[str, list[float]] = {}
     errors, batches = Reasons(), Counter[tuple[str, str]]()
     journal, key = ledger.journal, ledger.specification
-    for usage in journal.sum_usage(key):
+    for usage in (usages := journal.sum_usage(key)):
         own = counts.setdefault(usage.purpose, Counter())
         own.update(calls=usage.calls, failed=usage.failed)
         if usage.source == "cache":
             continue
         own.update(usage.tokens, asked=usage.calls, retries=usage.retries)
-        took.setdefault(usage.purpose, []).extend(usage.seconds)
         if usage.source == BATCH_SOURCE:  # which costs half
             batches.update({(usage.purpose, name): count for name, count in usage.tokens.items()})
-    has_failed = any(own["failed"] for own in counts.values())
-    for purpose, sample_id, why in journal.list_failed(key) if has_failed else ():
+    for purpose, sample_id, why in journal.list_failed(key) if any(one.failed for one in usages) else ():
         errors.add(purpose, why, sample_id)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
         # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
-        price, spans = prices.get(purpose), sorted(took.get(purpose, ()))
+        made = [one.seconds for one in usages if one.purpose == purpose and one.source != "cache"]
+        price, spans = prices.get(purpose), sorted(chain.from_iterable(made))
         cuts = quantiles(spans if spans[1:] else 2 * spans, n=20, method="inclusive") if spans else []
         cost = None
         if price is not None:
@@ -249,6 +247,7 @@ class Observer:
         scorer = prepared.task.main_step.scorer
         self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
         self._rows, self._columns = prepared.dataset.rows, prepared.columns
+        self._places = self._rows.ids.to_frame("sample_id").with_row_index("position")
         # What actions leave out of the metrics is only known in the end.
         self._shows_accuracy = self._scorer is not None and not prepared.task.actions
         # The first completions of all; what is ranked is echoed, not said.
@@ -263,10 +262,6 @@ class Observer:
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._lock = threading.Lock()
         self._looking = threading.Lock()
-
-    @cached_property
-    def _places(self) -> pl.DataFrame:
-        return self._rows.ids.to_frame("sample_id").with_row_index("position")
 
     def hear(self, event: Event) -> None:
         """Take an event in; raises SolverError E305 when the asking should stop."""
@@ -661,9 +656,9 @@ def _fit_connections(tasks: Sequence[Prepared], num_beside: int) -> tuple[int | 
 def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, listener: Listener) -> None:
     """Say what the journal of a run that goes on knows, and what is lost of it."""
     journal, entries = writer.journal(cache), writer.manifest["tasks"]
-    counts = journal.count()
+    calls, failed = journal.count()
     told = sum(one["calls"] for entry in entries for one in (entry.get("calls") or {}).values())
-    if lost := max(journal.lost + writer.lost_records, told - sum(counts.values())):
+    if lost := max(journal.lost + writer.lost_records, told - calls):
         hint = "their calls are made again, unless another copy of the journal or the call cache knows them"
         notice = Notice(f"damaged or missing records of the journal: {lost:,}", hint=hint)
         listener.warn(notice)
@@ -671,7 +666,7 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
             entry.pop("calls", None)  # so that it is told once
         writer.manifest["notices"] = [*writer.manifest["notices"], str(notice)]
         writer.write_manifest()
-    known = sum(counts.values()) - counts.get(CompletionStatus.ERROR.value, 0)
+    known = calls - failed
     left, is_exact = -known, True
     for one in tasks:
         for purpose in (purpose for purpose, model in one.models.items() if isinstance(model, Journaled)):

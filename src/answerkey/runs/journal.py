@@ -78,14 +78,11 @@ _sync_file = getattr(os, "fdatasync", os.fsync)
 MOST_MISSING = 100_000
 _ADD = f"INSERT OR REPLACE INTO calls (place, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
 #: In the order in which they were made, which is nearly that in which they are asked for again.
-_PLACED = """
-FROM calls WHERE place IN (SELECT place FROM places WHERE hash IN (SELECT value FROM json_each(?)))
+_FIND = """
+SELECT key, status, place, completion FROM calls
+WHERE place IN (SELECT place FROM places WHERE hash IN (SELECT value FROM json_each(?)))
 """
-_LOCATE = f"SELECT key, status, place {_PLACED}"
-_FIND = f"SELECT key, status, place, completion {_PLACED}"
-_LIST_GROUPS = """
-SELECT DISTINCT specification, purpose, source FROM calls WHERE specification = COALESCE(?, specification)
-"""
+_GROUPS = "SELECT DISTINCT specification, purpose, source FROM calls WHERE COALESCE(? = specification, 1)"
 #: Of one group: to sort the records by groups takes as long as to read them. One number alone would be
 #: rounded where it becomes text; of two, SQLite gives the JSON as it is written.
 _SUM = f"""
@@ -198,7 +195,7 @@ class Journal:
         """Return the completions that are known, by the key of the call."""
         asked = {call.key: call for call in calls}
         with self._lock, self._translated():
-            located = self._select(_FIND, asked)
+            located = self._find_records(asked)
             said = {str(key): str(text) for key, status, _, text in located if status != _ERROR}
             found = {key: decode_completion(text, asked[key].messages) for key, text in said.items()}
             if len(self._missing) > MOST_MISSING:
@@ -240,7 +237,7 @@ class Journal:
             missing = self._missing
             places = {call.key: missing.pop(call.key) for call, _ in finished if call.key in missing}
             if unknown := {call.key for call, _ in finished} - places.keys():
-                places |= _leave_missing(unknown, self._select(_LOCATE, unknown))
+                places |= _leave_missing(unknown, self._find_records(unknown))
             rows: dict[int, Sequence[object]] = {}
             for call, one in finished:
                 if call.key not in places:
@@ -255,25 +252,23 @@ class Journal:
             if rows:
                 write_rows(self._connection, _ADD, list(rows.values()))
 
-    def count(self) -> Mapping[str, int]:
-        """Return how many calls there are by status."""
+    def count(self) -> tuple[int, int]:
+        """Return how many calls there are, and how many of them failed."""
         with self._lock, self._translated():
-            rows = self._connection.execute("SELECT status, COUNT(*) FROM calls GROUP BY status").fetchall()
-        return {CompletionStatus(status).value: count for status, count in rows}
+            (row,) = self._connection.execute("SELECT COUNT(*), TOTAL(status = 'ERROR') FROM calls")
+        return row[0], int(row[1])
 
     def sum_usage(self, specification: str | None = None) -> list[Usage]:
         """Return what was asked so far, by one task or by all; tokens that were not told count as none."""
-        usages = []
+        usages, size = list[Usage](), SUMMED_AT_ONCE
         with self._lock, self._translated():
-            (last,) = self._connection.execute("SELECT COALESCE(MAX(place), 0) FROM calls").fetchone()
-            for group in self._connection.execute(_LIST_GROUPS, (specification,)).fetchall():
+            ((last,),) = self._connection.execute("SELECT MAX(place) FROM calls")
+            for group in self._connection.execute(_GROUPS, (specification,)).fetchall():
                 sums, seconds = [0] * (3 + len(USAGE_NAMES)), array("d")
-                for first in range(0, last + 1, SUMMED_AT_ONCE):
-                    part = self._connection.execute(_SUM, (*group, first, first + SUMMED_AT_ONCE))
-                    *some, texts = part.fetchone()
+                for first in range(0, last + 1, size):
+                    *some, text = self._connection.execute(_SUM, (*group, first, first + size)).fetchone()
                     sums = [one + (more or 0) for one, more in zip(sums, some, strict=True)]
-                    spans = json.loads(texts.replace(",null][", ","))[:-1]
-                    seconds.extend(one for one in spans if one is not None)
+                    seconds.extend(one for one in json.loads(text.replace(",null][", ",")) if one is not None)
                 tokens = dict(zip(USAGE_NAMES, sums[3:], strict=True))
                 usages.append(Usage(*group, *sums[:3], tokens, seconds))  # type: ignore[call-arg]  # six columns
         return usages
@@ -334,8 +329,8 @@ class Journal:
         except OSError as error:
             raise self._refused(error.strerror or str(error)) from error
 
-    def _select(self, statement: str, keys: Collection[str]) -> list[tuple[object, ...]]:
-        """Return what a statement finds for these keys; another key may have the same hash."""
+    def _find_records(self, keys: Collection[str]) -> list[tuple[object, ...]]:
+        """Return the records of these keys; another key may have the same hash."""
         # Where the calls are that came since the last look, those of an earlier process included.
         if self._next_place == 0:
             self._connection.create_function("hash_key", 1, hash, deterministic=True)
@@ -349,7 +344,7 @@ class Journal:
         if self._next_place == 1:  # there is nothing yet
             return []
         wanted = set(keys)
-        with closing(self._connection.execute(statement, (json.dumps([*map(hash, wanted)]),))) as cursor:
+        with closing(self._connection.execute(_FIND, (json.dumps([*map(hash, wanted)]),))) as cursor:
             return [row for row in cursor if row[0] in wanted]
 
     def _open(self) -> sqlite3.Connection:
@@ -439,8 +434,7 @@ def sum_record(record: Sequence[object]) -> int:
 def mend_records(connection: sqlite3.Connection, schema: str = "main") -> int:
     """Return how many records of a journal are damaged or missing; remove the damaged ones."""
     connection.create_function("sum_bytes", 1, crc32, deterministic=True)
-    with closing(connection.execute(_LIST_DAMAGED.format(schema=schema))) as cursor:
-        damaged = [place for (place,) in cursor]
+    damaged = [place for (place,) in connection.execute(_LIST_DAMAGED.format(schema=schema))]
     with closing(connection.execute(_COUNT_MISSING.format(schema=schema))) as cursor:
         lost = int(cursor.fetchone()[0]) + len(damaged)
     if lost:

@@ -82,7 +82,10 @@ _FIND = """
 SELECT key, status, place, completion FROM calls
 WHERE place IN (SELECT place FROM places WHERE hash IN (SELECT value FROM json_each(?)))
 """
-_GROUPS = "SELECT DISTINCT specification, purpose, source FROM calls WHERE COALESCE(? = specification, 1)"
+_GROUPS = """
+SELECT DISTINCT specification, purpose, source FROM calls
+WHERE place >= ? AND place < ? AND COALESCE(? = specification, 1)
+"""
 #: Of one group: to sort the records by groups takes as long as to read them. One number alone would be
 #: rounded where it becomes text; of two, SQLite gives the JSON as it is written.
 _SUM = f"""
@@ -90,7 +93,7 @@ SELECT COUNT(*), SUM(status = 'ERROR'),
     SUM(MAX(0, COALESCE(json_extract(completion, '$.attempts'), 1) - 1)),
     {", ".join(f"SUM(json_extract(completion, '$.{name}'))" for name in USAGE_NAMES)},
     COALESCE(group_concat(json_extract(completion, '$.latency', '$.none'), ''), '[null]')
-FROM calls WHERE specification = ? AND purpose = ? AND source = ? AND place >= ? AND place < ?
+FROM calls WHERE place >= ? AND place < ? AND specification = ? AND purpose = ? AND source = ?
 """  # noqa: S608 - constants
 #: So many records are summed together; the text of their seconds is in memory.
 SUMMED_AT_ONCE = 65_536
@@ -260,18 +263,20 @@ class Journal:
 
     def sum_usage(self, specification: str | None = None) -> list[Usage]:
         """Return what was asked so far, by one task or by all; tokens that were not told count as none."""
-        usages, size = list[Usage](), SUMMED_AT_ONCE
+        found: dict[tuple[str, str, str], tuple[list[int], array[float]]] = {}
         with self._lock, self._translated():
-            ((last,),) = self._connection.execute("SELECT MAX(place) FROM calls")
-            for group in self._connection.execute(_GROUPS, (specification,)).fetchall():
-                sums, seconds = [0] * (3 + len(USAGE_NAMES)), array("d")
-                for first in range(0, last + 1, size):
-                    *some, text = self._connection.execute(_SUM, (*group, first, first + size)).fetchone()
-                    sums = [one + (more or 0) for one, more in zip(sums, some, strict=True)]
+            ((last,),) = self._connection.execute("SELECT COALESCE(MAX(place), 0) FROM calls")
+            for first in range(0, last + 1, SUMMED_AT_ONCE):
+                block = first, first + SUMMED_AT_ONCE
+                for group in self._connection.execute(_GROUPS, (*block, specification)).fetchall():
+                    *some, text = self._connection.execute(_SUM, (*block, *group)).fetchone()
+                    sums, seconds = found.setdefault(group, ([0] * len(some), array("d")))
+                    sums[:] = (one + (more or 0) for one, more in zip(sums, some, strict=True))
                     seconds.extend(one for one in json.loads(text.replace(",null][", ",")) if one is not None)
-                tokens = dict(zip(USAGE_NAMES, sums[3:], strict=True))
-                usages.append(Usage(*group, *sums[:3], tokens, seconds))  # type: ignore[call-arg]  # six columns
-        return usages
+        return [
+            Usage(*group, calls, failed, retries, dict(zip(USAGE_NAMES, tokens, strict=True)), seconds)
+            for group, ((calls, failed, retries, *tokens), seconds) in found.items()
+        ]
 
     def list_failed(self, specification: str) -> list[tuple[str, str, str]]:
         """Return purpose, sample id and error of a task's calls that failed, but those of the cache."""

@@ -329,10 +329,11 @@ class Prepared:
         if not all(type(one).__module__.startswith("answerkey.") for one in parts):
             spread = "apart"
         elif len(self.dataset) - self.num_asked >= WORKER_ROWS:
-            is_slow = solver is not None and solver.needs_model  # prompts are rendered
-            first = self.dataset.rows.slice(0, FIRST_ROWS)
-            spread = "processes" if is_slow or _needs_python(self.task, first.load(self.columns)) else spread
-        return replace(bare, spread=spread, shard_rows=choose_shard_rows(bare, spread))
+            first = self.dataset.rows.slice(0, FIRST_ROWS).load(self.columns)
+            is_slow = self.examples is not None or _needs_python(self.task, first, solver)
+            spread = "processes" if is_slow else spread
+        most = choose_shard_rows(bare, spread)  # the messages of a row are many objects
+        return replace(bare, spread=spread, shard_rows=min(most, PROCESS_ROWS) if solver else most)
 
     def without_rows(self) -> Prepared:
         """Return what the work on a shard needs beside it, small enough to be sent to where that is done."""
@@ -760,10 +761,12 @@ def choose_spread(prepared: Prepared) -> Spread:
     return "threads"
 
 
-def _needs_python(task: Task, samples: Samples) -> bool:
-    """Return whether some template of a scorer is rendered for most rows."""
-    for template in (one for step in task.scoring for one in compile_templates(step.scorer)[0].values()):
-        kind = template.plan(samples).kind
+def _needs_python(task: Task, samples: Samples, solver: Solver | None = None) -> bool:
+    """Return whether some template of a scorer, or of the solver, is rendered for most rows."""
+    found = [(one, False) for step in task.scoring for one in compile_templates(step.scorer)[0].values()]
+    found += [(one, True) for one in solver.compile_templates()[0].values()] if solver else []
+    for template, as_text in found:
+        kind = template.plan(samples, as_text=as_text).kind
         if kind == "rows":
             return True
         columns = sorted(template.columns or samples.columns)

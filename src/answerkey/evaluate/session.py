@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -102,7 +103,7 @@ def count_calls(
     counts: dict[str, Counter[str]] = {}
     errors, batches = Reasons(), Counter[tuple[str, str]]()
     journal, key = ledger.journal, ledger.specification
-    for usage in journal.sum_usage(key):
+    for usage in (usages := journal.sum_usage(key)):
         own = counts.setdefault(usage.purpose, Counter())
         own.update(calls=usage.calls, failed=usage.failed)
         if usage.source == "cache":
@@ -110,12 +111,13 @@ def count_calls(
         own.update(usage.tokens, asked=usage.calls, retries=usage.retries)
         if usage.source == BATCH_SOURCE:  # which costs half
             batches.update({(usage.purpose, name): count for name, count in usage.tokens.items()})
-    for purpose, sample_id, why in journal.list_failed(key):
+    for purpose, sample_id, why in journal.list_failed(key) if any(one.failed for one in usages) else ():
         errors.add(purpose, why, sample_id)
     described: dict[str, dict[str, Any]] = {}
     for purpose, own in counts.items():
         # Not by Polars, which raises Ctrl-C once more while this is said of a run that it has stopped.
-        price, spans = prices.get(purpose), journal.list_seconds(key, purpose)
+        made = [one.seconds for one in usages if one.purpose == purpose and one.source != "cache"]
+        price, spans = prices.get(purpose), sorted(chain.from_iterable(made))
         cuts = quantiles(spans if spans[1:] else 2 * spans, n=20, method="inclusive") if spans else []
         cost = None
         if price is not None:
@@ -244,8 +246,8 @@ class Observer:
         self._clock = clock
         scorer = prepared.task.main_step.scorer
         self._scorer = scorer if scorer.type in {"string_equals_mcqa", "string_equals"} else None
-        self._samples = prepared.dataset.samples(prepared.columns)
-        self._places = self._samples.ids.to_frame("sample_id").with_row_index("position")
+        self._rows, self._columns = prepared.dataset.rows, prepared.columns
+        self._places = self._rows.ids.to_frame("sample_id").with_row_index("position")
         # What actions leave out of the metrics is only known in the end.
         self._shows_accuracy = self._scorer is not None and not prepared.task.actions
         # The first completions of all; what is ranked is echoed, not said.
@@ -389,9 +391,14 @@ class Observer:
         ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
         completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
         try:
-            places = ids.join(self._places, on="sample_id", how="left", maintain_order="left")["position"]
+            # Each once, though it may have several trials; the others stay where they are.
+            some = self._places.filter(pl.col("sample_id").is_in(ids["sample_id"].implode()))
+            samples = self._rows.take(some["position"]).load(self._columns)
+            order = ids.join(some.with_row_index(), on="sample_id", how="left", maintain_order="left")[
+                "index"
+            ]
             built = Completions.build(ids["sample_id"], completions, source="live")
-            scores = self._scorer.score(self._samples.take(places.to_list()), built)
+            scores = self._scorer.score(samples.take(order), built)
             is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
             correct, validity = scores.column("is_correct"), scores.column("completion_validity")
             return Judged(
@@ -649,9 +656,9 @@ def _fit_connections(tasks: Sequence[Prepared], num_beside: int) -> tuple[int | 
 def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, listener: Listener) -> None:
     """Say what the journal of a run that goes on knows, and what is lost of it."""
     journal, entries = writer.journal(cache), writer.manifest["tasks"]
-    counts = journal.count()
+    calls, failed = journal.count()
     told = sum(one["calls"] for entry in entries for one in (entry.get("calls") or {}).values())
-    if lost := max(journal.lost + writer.lost_records, told - sum(counts.values())):
+    if lost := max(journal.lost + writer.lost_records, told - calls):
         hint = "their calls are made again, unless another copy of the journal or the call cache knows them"
         notice = Notice(f"damaged or missing records of the journal: {lost:,}", hint=hint)
         listener.warn(notice)
@@ -659,7 +666,7 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
             entry.pop("calls", None)  # so that it is told once
         writer.manifest["notices"] = [*writer.manifest["notices"], str(notice)]
         writer.write_manifest()
-    known = sum(counts.values()) - counts.get(CompletionStatus.ERROR.value, 0)
+    known = calls - failed
     left, is_exact = -known, True
     for one in tasks:
         for purpose in (purpose for purpose, model in one.models.items() if isinstance(model, Journaled)):

@@ -20,7 +20,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import islice
 from json.encoder import encode_basestring_ascii
 from operator import methodcaller
 from pathlib import Path
@@ -32,8 +31,6 @@ from answerkey.types import Completion, CompletionStatus, Notice, make_encoder, 
 
 #: Seconds to wait for another process that is writing.
 PATIENCE = 30.0
-#: How many keys one query asks for; every build of SQLite takes as many.
-KEYS_AT_ONCE = 500
 #: Numbers that JSON does not know; texts are matched so as to be passed over.
 _NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN')
 #: What Python writes for them, as JSON that SQLite reads, too.
@@ -67,8 +64,7 @@ def connect_file(file: Path | str) -> sqlite3.Connection:
 
 def prepare_tables(connection: sqlite3.Connection, version: int, statements: Sequence[str]) -> None:
     """Make the tables of a new file; raise sqlite3.DatabaseError for a file of another version."""
-    with closing(connection.execute("PRAGMA user_version")) as cursor:
-        found = cursor.fetchone()[0]
+    found = _ask(connection, "PRAGMA user_version")
     if found not in {0, version}:
         raise sqlite3.DatabaseError(f"it has version {found}, this release reads {version}")
     if found == 0:
@@ -107,17 +103,6 @@ def _insert_rows(connection: sqlite3.Connection, statement: str, rows: Sequence[
     head, group, tail = _MARKS.split(statement)
     marks = ", ".join([group] * len(rows))
     connection.execute(f"{head}{marks}{tail}", [value for row in rows for value in row]).close()
-
-
-def select_rows(connection: sqlite3.Connection, statement: str, keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the rows of `statement … IN` for these keys, asked for in batches."""
-    found: list[tuple[str, ...]] = []
-    rest = iter(dict.fromkeys(keys))
-    while batch := list(islice(rest, KEYS_AT_ONCE)):
-        marks = ", ".join("?" * len(batch))
-        with closing(connection.execute(f"{statement} ({marks})", batch)) as cursor:
-            found += cursor.fetchall()
-    return found
 
 
 def encode_completion(completion: Completion) -> str:
@@ -281,7 +266,8 @@ class CallCache:
             if (connection := self._open()) is None:
                 return []
             try:
-                found = select_rows(connection, f"SELECT {columns} FROM replies WHERE key IN", keys)  # noqa: S608  # our own column names
+                statement = f"SELECT {columns} FROM replies WHERE key IN (SELECT value FROM json_each(?))"  # noqa: S608  # our own column names
+                found = connection.execute(statement, (json.dumps(keys),)).fetchall()
                 if found and len(found[0]) > 1 and _measure_used(connection) > _HALF * self.limit:
                     middle = sum(_find_ends(connection)) // 2
                     old = [(key, text) for key, text, place in found if int(place) <= middle]

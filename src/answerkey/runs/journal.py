@@ -22,8 +22,7 @@ import time
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 from zlib import crc32
@@ -78,24 +77,29 @@ _sync_file = getattr(os, "fdatasync", os.fsync)
 #: So many keys that were looked for in vain are remembered; the others are looked for when they are written.
 MOST_MISSING = 100_000
 _ADD = f"INSERT OR REPLACE INTO calls (place, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - constants
-_PLACED = """
-FROM places JOIN calls ON calls.place = places.place WHERE hash IN (SELECT value FROM json_each(?))
+#: In the order in which they were made, which is nearly that in which they are asked for again.
+_FIND = """
+SELECT key, status, place, completion FROM calls
+WHERE place IN (SELECT place FROM places WHERE hash IN (SELECT value FROM json_each(?)))
 """
-_LOCATE = f"SELECT key, status, calls.place {_PLACED}"
-_FIND = f"SELECT key, status, calls.place, completion {_PLACED}"
+_GROUPS = """
+SELECT DISTINCT specification, purpose, source FROM calls
+WHERE place >= ? AND place < ? AND COALESCE(? = specification, 1)
+"""
+#: Of one group: to sort the records by groups takes as long as to read them. One number alone would be
+#: rounded where it becomes text; of two, SQLite gives the JSON as it is written.
 _SUM = f"""
-SELECT specification, purpose, source, COUNT(*), SUM(status = 'ERROR'),
+SELECT COUNT(*), SUM(status = 'ERROR'),
     SUM(MAX(0, COALESCE(json_extract(completion, '$.attempts'), 1) - 1)),
-    {", ".join(f"COALESCE(SUM(json_extract(completion, '$.{name}')), 0)" for name in USAGE_NAMES)}
-FROM calls WHERE specification = COALESCE(?, specification) GROUP BY 1, 2, 3 ORDER BY MIN(place)
+    {", ".join(f"SUM(json_extract(completion, '$.{name}'))" for name in USAGE_NAMES)},
+    COALESCE(group_concat(json_extract(completion, '$.latency', '$.none'), ''), '[null]')
+FROM calls WHERE place >= ? AND place < ? AND specification = ? AND purpose = ? AND source = ?
 """  # noqa: S608 - constants
+#: So many records are summed together; the text of their seconds is in memory.
+SUMMED_AT_ONCE = 65_536
 _LIST_FAILED = """
 SELECT purpose, sample_id, COALESCE(json_extract(completion, '$.error'), '') FROM calls
 WHERE specification = ? AND status = 'ERROR' AND source <> 'cache'
-"""
-_LIST_SECONDS = """
-SELECT json_extract(completion, '$.latency') AS seconds FROM calls
-WHERE specification = ? AND purpose = ? AND source <> 'cache' AND seconds IS NOT NULL
 """
 #: SQLite keeps the last place that was ever used: how many calls were finished.
 _COUNT_MISSING = """
@@ -151,7 +155,7 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 class Usage:
     """What was asked so far for one task, purpose (`solve`, `judge:<scorer>`) and source.
 
-    `tokens` are by their `USAGE_NAMES`.
+    `tokens` are by their `USAGE_NAMES`; `seconds` is how long calls took, in no order.
     """
 
     specification: str
@@ -161,6 +165,7 @@ class Usage:
     failed: int
     retries: int
     tokens: Mapping[str, int]
+    seconds: Sequence[float] = field(default=(), compare=False, repr=False)
 
 
 class Journal:
@@ -193,7 +198,7 @@ class Journal:
         """Return the completions that are known, by the key of the call."""
         asked = {call.key: call for call in calls}
         with self._lock, self._translated():
-            located = self._select(_FIND, asked)
+            located = self._find_records(asked)
             said = {str(key): str(text) for key, status, _, text in located if status != _ERROR}
             found = {key: decode_completion(text, asked[key].messages) for key, text in said.items()}
             if len(self._missing) > MOST_MISSING:
@@ -235,7 +240,7 @@ class Journal:
             missing = self._missing
             places = {call.key: missing.pop(call.key) for call, _ in finished if call.key in missing}
             if unknown := {call.key for call, _ in finished} - places.keys():
-                places |= _leave_missing(unknown, self._select(_LOCATE, unknown))
+                places |= _leave_missing(unknown, self._find_records(unknown))
             rows: dict[int, Sequence[object]] = {}
             for call, one in finished:
                 if call.key not in places:
@@ -250,29 +255,33 @@ class Journal:
             if rows:
                 write_rows(self._connection, _ADD, list(rows.values()))
 
-    def count(self) -> Mapping[str, int]:
-        """Return how many calls there are by status."""
+    def count(self) -> tuple[int, int]:
+        """Return how many calls there are, and how many of them failed."""
         with self._lock, self._translated():
-            rows = self._connection.execute("SELECT status, COUNT(*) FROM calls GROUP BY status").fetchall()
-        return {CompletionStatus(status).value: count for status, count in rows}
+            (row,) = self._connection.execute("SELECT COUNT(*), TOTAL(status = 'ERROR') FROM calls")
+        return row[0], int(row[1])
 
     def sum_usage(self, specification: str | None = None) -> list[Usage]:
         """Return what was asked so far, by one task or by all; tokens that were not told count as none."""
+        found: dict[tuple[str, str, str], tuple[list[int], array[float]]] = {}
         with self._lock, self._translated():
-            rows = self._connection.execute(_SUM, (specification,)).fetchall()
-        tokens = [dict(zip(USAGE_NAMES, row[6:], strict=True)) for row in rows]
-        return [Usage(*row[:6], one) for row, one in zip(rows, tokens, strict=True)]  # type: ignore[call-arg]  # six columns
+            ((last,),) = self._connection.execute("SELECT COALESCE(MAX(place), 0) FROM calls")
+            for first in range(0, last + 1, SUMMED_AT_ONCE):
+                block = first, first + SUMMED_AT_ONCE
+                for group in self._connection.execute(_GROUPS, (*block, specification)).fetchall():
+                    *some, text = self._connection.execute(_SUM, (*block, *group)).fetchone()
+                    sums, seconds = found.setdefault(group, ([0] * len(some), array("d")))
+                    sums[:] = (one + (more or 0) for one, more in zip(sums, some, strict=True))
+                    seconds.extend(one for one in json.loads(text.replace(",null][", ",")) if one is not None)
+        return [
+            Usage(*group, calls, failed, retries, dict(zip(USAGE_NAMES, tokens, strict=True)), seconds)
+            for group, ((calls, failed, retries, *tokens), seconds) in found.items()
+        ]
 
     def list_failed(self, specification: str) -> list[tuple[str, str, str]]:
         """Return purpose, sample id and error of a task's calls that failed, but those of the cache."""
         with self._lock, self._translated():
             return self._connection.execute(_LIST_FAILED, (specification,)).fetchall()
-
-    def list_seconds(self, specification: str, purpose: str) -> list[float]:
-        """Return how long each call of a task and a purpose took, in order, but those of the cache."""
-        with self._lock, self._translated(), closing(self._connection.cursor()) as cursor:
-            rows = cursor.execute(_LIST_SECONDS, (specification, purpose))
-            return sorted(array("d", chain.from_iterable(rows)))
 
     def list_batches(self, identity: str) -> list[Submitted]:
         """Return the batches of a connection that are not collected yet, the oldest first."""
@@ -325,8 +334,8 @@ class Journal:
         except OSError as error:
             raise self._refused(error.strerror or str(error)) from error
 
-    def _select(self, statement: str, keys: Collection[str]) -> list[tuple[object, ...]]:
-        """Return what a statement finds for these keys; another key may have the same hash."""
+    def _find_records(self, keys: Collection[str]) -> list[tuple[object, ...]]:
+        """Return the records of these keys; another key may have the same hash."""
         # Where the calls are that came since the last look, those of an earlier process included.
         if self._next_place == 0:
             self._connection.create_function("hash_key", 1, hash, deterministic=True)
@@ -340,7 +349,7 @@ class Journal:
         if self._next_place == 1:  # there is nothing yet
             return []
         wanted = set(keys)
-        with closing(self._connection.execute(statement, (json.dumps([*map(hash, wanted)]),))) as cursor:
+        with closing(self._connection.execute(_FIND, (json.dumps([*map(hash, wanted)]),))) as cursor:
             return [row for row in cursor if row[0] in wanted]
 
     def _open(self) -> sqlite3.Connection:
@@ -430,8 +439,7 @@ def sum_record(record: Sequence[object]) -> int:
 def mend_records(connection: sqlite3.Connection, schema: str = "main") -> int:
     """Return how many records of a journal are damaged or missing; remove the damaged ones."""
     connection.create_function("sum_bytes", 1, crc32, deterministic=True)
-    with closing(connection.execute(_LIST_DAMAGED.format(schema=schema))) as cursor:
-        damaged = [place for (place,) in cursor]
+    damaged = [place for (place,) in connection.execute(_LIST_DAMAGED.format(schema=schema))]
     with closing(connection.execute(_COUNT_MISSING.format(schema=schema))) as cursor:
         lost = int(cursor.fetchone()[0]) + len(damaged)
     if lost:

@@ -237,6 +237,30 @@ def test_texts_that_take_long_to_read_are_spread_over_processes(
     assert prepare.choose_shard_rows(prepared, "processes") == count // 16
 
 
+@pytest.mark.parametrize(
+    ("prompt", "spread"),
+    [
+        pytest.param("{{ sample.answer }}", "threads", id="columns"),
+        pytest.param("{{ sample }}", "processes", id="rendered"),
+    ],
+)
+def test_prompts_that_columns_compute_are_checked_without_processes(
+    monkeypatch: pytest.MonkeyPatch, prompt: str, spread: str
+) -> None:
+    """Either way the messages of few rows are in memory together."""
+    monkeypatch.setattr(prepare, "WORKER_ROWS", 10)
+    monkeypatch.setattr(prepare, "PROCESS_ROWS", 7)
+    message = {"role": "user", "content": prompt}
+    builder = {"type": "chat_completion", "input_messages": [message]}
+    solver = {"type": "single_turn_solver", "input_builder": builder}
+    task = ak.load_task({**TASK, "definition": {"solver": solver, "scorers": [SCORER]}})
+    rows = [{"answer": "A", "choices": ["A", f"B{n}"]} for n in range(100)]
+    dataset = Dataset.of(load_rows(rows, name="rows").rows, name="rows")
+    specification = Specification(task.key, task, DatasetSpec("rows", InlineSource(rows=())))
+    checked = Prepared(specification, dataset).only_checked()
+    assert (checked.spread, checked.shard_rows) == (spread, 7)
+
+
 def cut() -> tuple[Prepared, Shard]:
     """Return a task with four rows, which are one shard."""
     task = ak.load_task({**TASK, "definition": {"scorers": [SCORER]}})

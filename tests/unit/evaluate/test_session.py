@@ -42,7 +42,8 @@ def observe(truth: str = "A", **options: Any) -> tuple[Observer, Clock, list[Not
     scorer = {"type": "string_equals_mcqa", "ground_truth_choice": truth, "choices": ["A", "B"]}
     definition = {"scorers": [scorer], "actions": options.pop("actions", [])}
     task = ak.load_task({"key": "quiz", "display_name": "q", "description": "q", "definition": definition})
-    dataset = Dataset.of(load_rows([{"answer": "A"}] * 200, name="rows").samples, name="rows")
+    rows = options.pop("rows", [{"answer": "A"}] * 200)
+    dataset = Dataset.of(load_rows(rows, name="rows").samples, name="rows")
     specification = Specification("quiz", task, DatasetSpec("rows", InlineSource(rows=())))
     clock, heard = Clock(), list[Notice]()
     prepared = Prepared(specification, dataset)
@@ -111,6 +112,14 @@ def test_the_running_accuracy_is_the_scorers_with_its_interval() -> None:
     assert seen.accuracy[0] == 0.5
     assert seen.accuracy[1] == pytest.approx((0.1500, 0.8500), abs=1e-4)
     assert seen.invalid_share == 0.25
+
+
+def test_a_completion_is_judged_by_its_own_sample() -> None:
+    """Whatever order completions come in; several trials of one sample are judged by the same truth."""
+    observer, _, _ = observe("{{ sample.truth }}", rows=[{"truth": "AB"[n % 2]} for n in range(200)])
+    for number, text in ((3, "B"), (150, "A"), (3, "A"), (0, "A"), (151, "A"), (150, "A")):
+        observer.hear(finish(number, text))
+    assert (observer.look().judged.scored, observer.look().judged.correct) == (6, 4)
 
 
 def test_with_actions_no_accuracy_is_shown() -> None:

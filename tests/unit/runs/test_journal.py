@@ -73,10 +73,10 @@ def test_what_was_said_stays_said_and_failed_calls_are_asked_again() -> None:
     """An error is kept but not found; neither an error nor another answer replaces the first answer."""
     journal = Journal(None)
     journal.add([(make_call("a"), ERROR)])
-    assert (journal.find([make_call("a")]), journal.count()) == ({}, {"ERROR": 1})
+    assert (journal.find([make_call("a")]), journal.count()) == ({}, (1, 1))
     journal.add([(make_call("a"), SAID)])
     journal.add([(make_call("a"), ERROR), (make_call("a"), replace(SAID, text="D"))])
-    assert (journal.find([make_call("a")]), journal.count()) == ({"a": SAID}, {"OK": 1})
+    assert (journal.find([make_call("a")]), journal.count()) == ({"a": SAID}, (1, 0))
 
 
 def test_the_cache_is_asked_second_and_copied(tmp_path: Path) -> None:
@@ -116,15 +116,30 @@ def test_usage_is_summed_by_task_purpose_and_source() -> None:
     assert journal.sum_usage("other") == journal.sum_usage()[3:]
 
 
-def test_seconds_are_those_of_calls_that_were_made() -> None:
-    """In order, of one task and purpose; what came from the cache, or has none, is left out."""
-    journal = Journal(None)
-    spans = [(3.0, "live"), (1.5, "batch"), (9.0, "cache"), (None, "live")]
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_seconds_are_told_as_they_are_kept(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    """To the last digit, by task, purpose and source, however many are read together; without any, none."""
+    monkeypatch.setattr("answerkey.runs.journal.SUMMED_AT_ONCE", at_once)
+    journal, exact = Journal(None), 0.09850300000000001
+    spans = [
+        (exact, "live"),
+        (1.5, "batch"),
+        (9.0, "cache"),
+        (None, "live"),
+        (float("inf"), "live"),
+        (2, "live"),
+    ]
     said = [replace(SAID, latency=seconds, source=source) for seconds, source in spans]
     journal.task("mcqa").add([(make_call(f"k{n}"), one) for n, one in enumerate(said)])
-    journal.task("other").add([(make_call("x"), replace(SAID, latency=7.0))])
-    assert journal.list_seconds("mcqa", "solve") == [1.5, 3.0]
-    assert journal.list_seconds("mcqa", "judge:j") == []
+    journal.task("other").add([(make_call("x"), replace(SAID, latency=float("nan")))])
+    found = {(one.specification, one.source): list(one.seconds) for one in journal.sum_usage()}
+    assert found == {
+        ("mcqa", "live"): [exact, float("inf"), 2.0],
+        ("mcqa", "batch"): [1.5],
+        ("mcqa", "cache"): [9.0],
+        ("other", "live"): [],
+    }
+    assert [one.calls for one in journal.sum_usage("mcqa")] == [4, 1, 1]
 
 
 def test_what_json_does_not_know_is_kept_all_the_same() -> None:
@@ -171,7 +186,7 @@ def test_threads_share_one_journal(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    assert journal.count() == {"OK": 160}
+    assert journal.count() == (160, 0)
     journal.close()
     with pytest.raises(sqlite3.ProgrammingError, match="closed database"):  # a bug, and no damage
         journal.count()
@@ -209,11 +224,11 @@ def test_a_full_disk_is_e502_and_loses_nothing(tmp_path: Path, many: int) -> Non
     big = [(make_call(f"b{n}"), replace(SAID, text="x" * 5000)) for n in range(many)]
     with pytest.raises(RunError, match="database or disk is full") as caught:
         journal.add(big)
-    assert (caught.value.code, journal.count()) == ("E502", {"OK": 1})
+    assert (caught.value.code, journal.count()) == ("E502", (1, 0))
     assert "`answerkey resume` goes on" in str(caught.value.hint)
     journal._connection.execute("PRAGMA max_page_count = 100000")
     journal.add(big)
-    assert journal.count() == {"OK": many + 1}
+    assert journal.count() == (many + 1, 0)
     journal.close()
 
 

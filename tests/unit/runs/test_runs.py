@@ -99,7 +99,7 @@ def test_a_journal_in_memory_ends_with_its_run(tmp_path: Path, monkeypatch: pyte
     """A run without a folder may call models, too: it is complete, and nothing is written anywhere."""
     monkeypatch.chdir(tmp_path)
     with start_run(None, MANIFEST, SOURCES) as writer:
-        assert writer.journal().count() == {}
+        assert writer.journal().count() == (0, 0)
         assert write_tasks(writer).finish("complete", {}).status == "complete"
     assert list(tmp_path.iterdir()) == []
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
+from dataclasses import dataclass
 from typing import Any
 
 
-def load_later(name: str) -> Any:  # noqa: ANN401  # a module without types
-    """Return a module that is imported when something of it is used."""
-    if name not in sys.modules:
-        found = importlib.util.find_spec(name)
-        assert found is not None
-        assert found.loader is not None
-        found.loader = importlib.util.LazyLoader(found.loader)
-        sys.modules[name] = importlib.util.module_from_spec(found)
-        found.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+@dataclass(frozen=True)
+class Later:
+    """A module that is imported when something of it is used.
+
+    pytest asks every name of a test module for attributes of its own, which begin with an underscore.
+    """
+
+    name: str
+
+    def __getattr__(self, attribute: str) -> Any:  # noqa: ANN401  # a module without types
+        """Return something of the module."""
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        return getattr(importlib.import_module(self.name), attribute)
 
 
-stats = load_later("scipy.stats")
+datasets: Any = Later("datasets")
+pandas: Any = Later("pandas")
+stats: Any = Later("scipy.stats")
+trustme: Any = Later("trustme")

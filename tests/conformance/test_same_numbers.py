@@ -57,7 +57,7 @@ TASK: dict[str, Any] = {
 
 
 def build_rows() -> list[dict[str, Any]]:
-    """Return 300 rows with every kind of completion, drawn with a fixed seed."""
+    """Return 180 rows with every kind of completion, drawn with a fixed seed."""
     draw = random.Random(7)
     return [
         {
@@ -129,14 +129,14 @@ def test_every_file_format_gives_the_same_numbers(
     assert run_rows(tmp_path, name, ROWS) == expected
 
 
-@pytest.mark.parametrize("size", [5, 43, 150, 299])
+@pytest.mark.parametrize("size", [5, 43, 150])
 def test_every_shard_size_gives_the_same_numbers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     size: int,
     expected: tuple[Any, list[dict[str, Any]]],
 ) -> None:
-    """60, 7 and 2 shards agree with one, bit for bit."""
+    """36, 5 and 2 shards agree with one, bit for bit."""
     monkeypatch.setattr(prepare, "SHARD_ROWS", size)
     assert run_rows(tmp_path, "rows.parquet", ROWS) == expected
 

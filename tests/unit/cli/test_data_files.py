@@ -45,6 +45,10 @@ def mine() -> str:
     return write_rows(Path("mine.jsonl"), ROWS).name
 
 
+#: Of the other commands the short series tries every fourth shape: all of them recognise it as `run` does.
+SOME = SHAPES if os.environ.get("ANSWERKEY_LONG") else SHAPES[::4]
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_every_shape_is_run_as_it_is(call: Call, shape: Shape, tmp_path: Path) -> None:
     """From the file to a number without a word of YAML; who knows the truths gets all of them right."""
@@ -54,8 +58,9 @@ def test_every_shape_is_run_as_it_is(call: Call, shape: Shape, tmp_path: Path) -
     assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, len(shape.truths), 1.0)
     rows = len(shape.rows) or len(CAPITALS)
     assert told.err.startswith(f"{path.name}: {rows} rows; question ")
-    assert call("check", path.name, "-q").code == 0
-    assert call("audit-dataset", path.name, "-q").code == 0
+    if shape in SOME:
+        assert call("check", path.name, "-q").code == 0
+        assert call("audit-dataset", path.name, "-q").code == 0
 
 
 def test_check_finds_the_mistakes_of_every_file(call: Call, mine: str) -> None:
@@ -66,9 +71,7 @@ def test_check_finds_the_mistakes_of_every_file(call: Call, mine: str) -> None:
     assert [[one["code"] for one in each["errors"]] for each in both.json["checks"]] == [["E215"], []]
 
 
-@pytest.mark.parametrize(
-    "shape", SHAPES if os.environ.get("ANSWERKEY_LONG") else SHAPES[::4], ids=lambda shape: shape.name
-)
+@pytest.mark.parametrize("shape", SOME, ids=lambda shape: shape.name)
 def test_a_saved_project_does_the_same(call: Call, shape: Shape, tmp_path: Path) -> None:
     """Same prompts, same numbers; each file is short enough to be read at a glance."""
     path = shape.write(tmp_path)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -281,13 +282,19 @@ def test_what_cannot_be_found_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")
-def test_known_facts_of_real_questions() -> None:
-    """MMLU repeats 79 questions and prefers D, ARC has three to five choices, AQuA labels its options."""
+@pytest.mark.skipif(not os.environ.get("ANSWERKEY_LONG"), reason="14,014 questions are for the long series")
+def test_known_facts_of_many_real_questions() -> None:
+    """MMLU repeats 79 questions and prefers D."""
     mmlu = audit(SHARED / "helm_mmlu/helm_mmlu.jsonl", similarity=1.0)
     assert (mmlu.rows, mmlu.every.places[4]) == (14_014, (3219, 3452, 3575, 3768))
     assert count(mmlu)["DUPLICATE_QUESTIONS"] == 79
     assert mmlu.every.skew is not None
     assert mmlu.every.skew.p == pytest.approx(stats.chisquare([3219, 3452, 3575, 3768]).pvalue)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared material is not there")
+def test_known_facts_of_real_questions() -> None:
+    """ARC has three to five choices, AQuA labels its options."""
     arc = audit(SHARED / "arc_challenge/ARC-Challenge-Test.jsonl", similarity=None)
     assert (arc.every.n, sorted(arc.every.sizes)) == (1172, [3, 4, 5])
     assert {"1", "2", "3", "4"} <= set(arc.every.labels)

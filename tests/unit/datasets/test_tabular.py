@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import datasets
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.lazy import datasets
+from tests.lazy import pandas as pd
 
 from answerkey.datasets.tables import load_rows
 from answerkey.errors import DataError
@@ -104,26 +104,26 @@ def test_nan_is_null_among_other_values_and_a_number_among_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "make",
     [
-        pytest.param(["B", None], id="list"),
-        pytest.param((text for text in ["B", None]), id="generator"),
-        pytest.param(pl.Series(["B", None]), id="Polars"),
-        pytest.param(pd.Series(["B", None]), id="pandas"),
-        pytest.param(pd.Series(["B", np.nan], dtype=object), id="pandas objects"),
-        pytest.param(np.array(["B", None], dtype=object), id="NumPy"),
-        pytest.param(pa.array(["B", None]), id="array"),
-        pytest.param(pa.chunked_array([["B"], [None]]), id="chunked array"),
-        pytest.param([{"completion": "B"}, {"completion": None}], id="rows"),
-        pytest.param({"completion": ["B", None]}, id="columns"),
-        pytest.param(pd.DataFrame({"completion": ["B", None]}), id="frame"),
-        pytest.param(pa.table({"completion": ["B", None]}), id="table"),
-        pytest.param(datasets.Dataset.from_dict({"completion": ["B", None]}), id="dataset"),
+        pytest.param(lambda: ["B", None], id="list"),
+        pytest.param(lambda: (text for text in ["B", None]), id="generator"),
+        pytest.param(lambda: pl.Series(["B", None]), id="Polars"),
+        pytest.param(lambda: pd.Series(["B", None]), id="pandas"),
+        pytest.param(lambda: pd.Series(["B", np.nan], dtype=object), id="pandas objects"),
+        pytest.param(lambda: np.array(["B", None], dtype=object), id="NumPy"),
+        pytest.param(lambda: pa.array(["B", None]), id="array"),
+        pytest.param(lambda: pa.chunked_array([["B"], [None]]), id="chunked array"),
+        pytest.param(lambda: [{"completion": "B"}, {"completion": None}], id="rows"),
+        pytest.param(lambda: {"completion": ["B", None]}, id="columns"),
+        pytest.param(lambda: pd.DataFrame({"completion": ["B", None]}), id="frame"),
+        pytest.param(lambda: pa.table({"completion": ["B", None]}), id="table"),
+        pytest.param(lambda: datasets.Dataset.from_dict({"completion": ["B", None]}), id="dataset"),
     ],
 )
-def test_a_column_may_be_given_by_itself(given: Any) -> None:  # noqa: ANN401 - of any library
+def test_a_column_may_be_given_by_itself(make: Callable[[], Any]) -> None:
     """Where one column will do, texts are taken for it, and a table is a table."""
-    found = load_rows(given, name="completions", lone="completion").samples
+    found = load_rows(make(), name="completions", lone="completion").samples
     assert found.frame.to_dict(as_series=False) == {"completion": ["B", None]}
 
 
@@ -132,41 +132,53 @@ UNION = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1]), pa.a
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "message"),
+    ("make", "code", "message"),
     [
-        (3, "E202", "`samples` is a value of type int, not a table"),
-        (None, "E202", "`samples` is a value of type NoneType, not a table"),
-        ("questions", "E202", "`samples` is a value of type str, not a table"),
-        (["a", "b"], "E202", "`samples`: row 1 is a value of type str, not a mapping"),
-        ([{"a": 1}, [1]], "E202", "`samples`: row 2 is a value of type list, not a mapping"),
-        ({"question": "Which?"}, "E202", "column `question` is a value of type str, not a list of cells"),
-        ({"a": np.array(3)}, "E202", "column `a` is a value of type ndarray, not a list of cells"),
-        ({"a": {1, 2}}, "E202", "column `a` is a value of type set, not a list of cells"),
-        (make_pandas().to_dict(), "E202", "column `question` is a value of type dict, not a list"),
-        ({"a": [1], "b": [1, 2]}, "E202", "the columns differ in their number of cells: `a` 1, `b` 2"),
-        (pd.DataFrame([[1]]), "E202", "the column name 0 is not text"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "E212", "column `a` appears twice"),
-        (TWICE, "E212", r"column appears more than once; names must be unique: \[.a.\]"),
-        (pd.DataFrame({"": [1]}), "E202", "column 1 has no name"),
-        (pd.DataFrame({"a": pd.interval_range(0, 2)}), "E202", "the column holds a value of type Interval"),
-        ([{"a": object()}], "E202", "the column holds a value of type object"),
-        (pa.table({"a": UNION}), "E202", "`samples` cannot be read as a table: .*Union"),
+        (lambda: 3, "E202", "`samples` is a value of type int, not a table"),
+        (lambda: None, "E202", "`samples` is a value of type NoneType, not a table"),
+        (lambda: "questions", "E202", "`samples` is a value of type str, not a table"),
+        (lambda: ["a", "b"], "E202", "`samples`: row 1 is a value of type str, not a mapping"),
+        (lambda: [{"a": 1}, [1]], "E202", "`samples`: row 2 is a value of type list, not a mapping"),
         (
-            datasets.DatasetDict({"test": datasets.Dataset.from_list(ROWS)}),
+            lambda: {"question": "Which?"},
+            "E202",
+            "column `question` is a value of type str, not a list of cells",
+        ),
+        (lambda: {"a": np.array(3)}, "E202", "column `a` is a value of type ndarray, not a list of cells"),
+        (lambda: {"a": {1, 2}}, "E202", "column `a` is a value of type set, not a list of cells"),
+        (lambda: make_pandas().to_dict(), "E202", "column `question` is a value of type dict, not a list"),
+        (
+            lambda: {"a": [1], "b": [1, 2]},
+            "E202",
+            "the columns differ in their number of cells: `a` 1, `b` 2",
+        ),
+        (lambda: pd.DataFrame([[1]]), "E202", "the column name 0 is not text"),
+        (lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]), "E212", "column `a` appears twice"),
+        (lambda: TWICE, "E212", r"column appears more than once; names must be unique: \[.a.\]"),
+        (lambda: pd.DataFrame({"": [1]}), "E202", "column 1 has no name"),
+        (
+            lambda: pd.DataFrame({"a": pd.interval_range(0, 2)}),
+            "E202",
+            "the column holds a value of type Interval",
+        ),
+        (lambda: [{"a": object()}], "E202", "the column holds a value of type object"),
+        (lambda: pa.table({"a": UNION}), "E202", "`samples` cannot be read as a table: .*Union"),
+        (
+            lambda: datasets.DatasetDict({"test": datasets.Dataset.from_list(ROWS)}),
             "E202",
             "column `test` is a value",
         ),
-        ([], "E210", "`samples` has no rows"),
-        ({}, "E210", "`samples` has no rows"),
-        (pd.DataFrame({"a": []}), "E210", "`samples` has no rows"),
-        ([{}], "E210", "`samples` has no rows"),
-        ([{"a": "\ud800"}], "E203", "holds half of a surrogate pair"),
+        (list, "E210", "`samples` has no rows"),
+        (dict, "E210", "`samples` has no rows"),
+        (lambda: pd.DataFrame({"a": []}), "E210", "`samples` has no rows"),
+        (lambda: [{}], "E210", "`samples` has no rows"),
+        (lambda: [{"a": "\ud800"}], "E203", "holds half of a surrogate pair"),
     ],
 )
-def test_what_is_no_table_is_told(given: Any, code: str, message: str) -> None:  # noqa: ANN401 - anything at all
+def test_what_is_no_table_is_told(make: Callable[[], Any], code: str, message: str) -> None:
     """What it is, which part of it is meant, and, where it is not plain, what to give instead."""
     with pytest.raises(DataError, match=message) as caught:
-        load_rows(given, name="samples")
+        load_rows(make(), name="samples")
     assert caught.value.code == code
 
 

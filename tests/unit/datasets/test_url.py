@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import trustme
+from tests.lazy import trustme
 
 from answerkey.cli import main
 from answerkey.datasets.dataset import open_dataset

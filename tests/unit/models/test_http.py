@@ -10,12 +10,13 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import aiohttp
 import pytest
-import trustme
+from tests.lazy import trustme
 
 from answerkey.errors import SpecError
 from answerkey.models import proxy as proxies
@@ -27,11 +28,16 @@ from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import NoReply, Reply, Request
 
 Console = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-AUTHORITY = trustme.CA()
 KEY = "sk-canary-0123456789"
 POST = Request(b"{}")
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 CLOSED = NoReply("reset", "`127.0.0.1` closed the connection without a reply")
+
+
+@cache
+def open_authority() -> Any:  # noqa: ANN401  # of a library that is imported late
+    """Return who vouches for the endpoints of these tests."""
+    return trustme.CA()
 
 
 def connect(url: str, key: str | None = KEY, trusted_ca: str | None = None) -> Connection:
@@ -276,7 +282,7 @@ def call_securely(trusted_ca: str | None) -> Reply | NoReply:
 
     async def run() -> Reply | NoReply:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+        open_authority().issue_cert("127.0.0.1").configure_cert(context)
         async with serve(answer_with(make_raw(b"{}")), context) as port:
             connection = connect(f"https://127.0.0.1:{port}/v1", trusted_ca=trusted_ca)
             (came,) = await send(connection, POST, seconds=10)
@@ -290,7 +296,7 @@ def test_certificates_are_checked() -> None:
     assert call_securely(None) == NoReply(
         "certificate", "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate"
     )
-    assert isinstance(call_securely(AUTHORITY.cert_pem.bytes().decode()), Reply)
+    assert isinstance(call_securely(open_authority().cert_pem.bytes().decode()), Reply)
 
 
 def test_an_error_of_the_library_shows_no_address() -> None:
@@ -518,7 +524,7 @@ def call_by_proxy(
         await asyncio.gather(pump(reader, back), pump(there, writer))
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    AUTHORITY.issue_cert(HOST).configure_cert(context)
+    open_authority().issue_cert(HOST).configure_cert(context)
 
     async def run() -> Reply | NoReply:
         endpoint = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
@@ -544,7 +550,7 @@ def call_by_proxy(
 def certificates(tmp_path: Path) -> Path:
     """Return a file with the certificate that vouches for the endpoint."""
     file = tmp_path / "own.pem"
-    AUTHORITY.cert_pem.write_to_path(str(file))
+    open_authority().cert_pem.write_to_path(str(file))
     return file
 
 

@@ -192,7 +192,7 @@ def _find_owners(
     """Return the choices of options that the known words may make up, by their words; articles may lack."""
     spelled = [
         (_spell_option(options[at], labels.choices[at], labels), labels.choices[at])
-        for at, needed in enumerate(_list_needed(options, labels))
+        for at, needed in enumerate(list_needed(options, labels))
         if needed <= known
     ]
     if not spelled:
@@ -208,7 +208,7 @@ def _find_owners(
 
 
 @lru_cache(maxsize=4096)
-def _list_needed(options: tuple[str, ...], labels: Labels) -> tuple[frozenset[str], ...]:
+def list_needed(options: tuple[str, ...], labels: Labels) -> tuple[frozenset[str], ...]:
     """Return plain words of each option that a text needs to contain it; quick, and not all of them."""
     if not labels.is_plain:
         return (frozenset(),) * len(options)

@@ -17,6 +17,7 @@ from answerkey.reader.candidates import (
     is_end,
     is_plain,
     is_word,
+    list_needed,
     read_names,
     read_texts,
 )
@@ -1623,6 +1624,34 @@ def list_statements(
             span = begin + units.start(one.begin), begin + units.end(one.end - 1)
             found.add((span, one.choices))
     return [(named, span) for span, named in sorted(found)]
+
+
+#: Longer texts seldom come again with other options.
+_LONGEST_NARROWED = 200
+
+
+def narrow_options(text: str, choices: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
+    """Return options with which the text is read in the same way; those that it does not say may be empty.
+
+    So a text that comes with many options is read a few times. Texts with lists are compared with all.
+    """
+    labels, own = read_labels(tuple(choices)), tuple(options[: len(choices)])
+    known = _list_words(text, labels) if len(text) <= _LONGEST_NARROWED else None
+    if known is None:
+        return own
+    return tuple(
+        one if needed <= known else "" for one, needed in zip(own, list_needed(own, labels), strict=True)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _list_words(text: str, labels: Labels) -> set[str] | None:
+    """Return the words of a text without markup that has one line and one choice at most; else None."""
+    if find_parts(text) != [(0, len(text))] or "<" in text or "\\" in text or simplify(text) != text:
+        return None
+    units = split_units(text, labels)
+    has_list = units.breaks or len({units.labels[at] for at in units.named}) >= _FEWEST
+    return None if has_list else units.known
 
 
 @lru_cache(maxsize=4096)

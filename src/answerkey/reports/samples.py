@@ -46,7 +46,7 @@ from answerkey.models import images
 from answerkey.reader import EXTRACTORS, Reading
 from answerkey.reader.characters import LONGEST_CHARACTER, WHITE_SPACE, measure_character
 from answerkey.reader.markup import find_thoughts
-from answerkey.reader.stated_answer import list_statements
+from answerkey.reader.stated_answer import list_statements, narrow_options
 from answerkey.reports.explain import count_trials, iterate_ids
 from answerkey.run_audit.audit import find_reading_step
 from answerkey.run_audit.findings import TaskAudit
@@ -626,7 +626,8 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
         fitting = fit_options(text, options) if seeing else None
         seen = tuple(None if text is None else extract(name, text, labels, fitting) for name in seeing)
         is_flipped, read = _describe_readings(text, labels, options if is_told else None, truth, said, seen)
-        stated = [] if only_rules or text is None else _list_stated(text, labels, options)
+        told = narrow_options(text, labels, options) if text and options else options
+        stated = [] if only_rules or text is None else _list_stated(text, labels, told)
         found[place] = is_flipped if is_counted else None, read, stated
     return found
 

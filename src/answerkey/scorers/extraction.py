@@ -7,7 +7,6 @@ The other rules read each distinct text once.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +33,7 @@ from answerkey.reader.characters import (
     strip_white_space,
 )
 from answerkey.reader.first_character import LABEL_MARKS
+from answerkey.reader.stated_answer import narrow_options
 
 #: What a column of readings looks like: the choice, or the reason why there is none.
 READING_SCHEMA: dict[str, pl.DataType] = {"choice": pl.String(), "reason": pl.String()}
@@ -297,23 +297,12 @@ def _spread(texts: pl.Series, distinct: pl.Series, readings: Iterable[Reading]) 
 
 #: Texts with one character of a word in them: if that names a choice, only an option like it can change it.
 LONE_CHARACTER = r"^\W*\w\W*$"
-#: What follows such a label is an option's text, or a verdict on it.
-_LISTED = re.compile(r"\W*\w[.)]")
-_WORD = re.compile(r"[a-z0-9]+")
-#: Two labels may be a list, which is told from the options that were asked about.
-_LABELS = re.compile(r"\b\w\b.*\b\w\b")
-#: The text of an option begins with one of its first words: its own label and an article may stand before it.
-_FIRST_WORDS = 3
-_OPTION_PREFIX = 64
 
 
 def _read_stated_answers(
     texts: pl.Series, choices: Sequence[str], options: pl.Series | None = None
 ) -> pl.DataFrame:
-    """Return what `read_stated_answer` reads; texts that are read alike with their options are read once.
-
-    Option texts can change a reading only where one of them begins in the completion, or others are listed.
-    """
+    """Return what `read_stated_answer` reads; texts that are read alike with their options are read once."""
     if options is None:
         return _read_distinct(texts, choices, read=read_stated_answer)
     alike = options.list.eval(pl.element().str.contains(LONE_CHARACTER)).list.any()
@@ -323,7 +312,7 @@ def _read_stated_answers(
     is_decided[is_lone.arg_true()] = lone["choice"].is_not_null()
     known: dict[tuple[str, tuple[str, ...] | None], int] = {}
     codes = [
-        known.setdefault((text, tuple(told) if told and may_matter(text, told) else None), len(known))
+        known.setdefault((text, narrow_options(text, choices, told) if told else None), len(known))
         for text, told in zip(texts.filter(~is_decided), options.filter(~is_decided).to_list(), strict=True)
     ]
     readings = (read_stated_answer(text, choices, told) for text, told in known)
@@ -331,26 +320,6 @@ def _read_stated_answers(
     order = pl.concat([is_decided.arg_true(), (~is_decided).arg_true()]).alias("row")
     both = pl.concat([lone.filter(lone["choice"].is_not_null()), paired])
     return both.with_columns(order).sort("row").drop("row")
-
-
-def may_matter(text: str, options: Sequence[str]) -> bool:
-    """Say whether an option's text may begin in the text, or a list be compared with it; never wrongly no."""
-    if "\n" in text or not text.isascii() or _LISTED.match(text) or _LABELS.search(text):
-        return True
-    words = _list_words(text)
-    for option in options:
-        start = option[:_OPTION_PREFIX].lstrip().lower()
-        found = _WORD.findall(start)[:_FIRST_WORDS]
-        is_whole = len(found) == _FIRST_WORDS or len(option) < _OPTION_PREFIX
-        if start and not (is_whole and start.isascii() and start[0].isalnum() and words.isdisjoint(found)):
-            return True
-    return False
-
-
-@lru_cache(maxsize=4096)
-def _list_words(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(_WORD.findall(text.lower()))
 
 
 # A regular expression of the user's own, matched in linear time.

@@ -37,6 +37,7 @@ from answerkey.reader.characters import (
 from answerkey.reader.explain import shorten
 from answerkey.reader.extractors import measure_options
 from answerkey.reader.markup import MAYBE_THOUGHT, SAID_AFTER, is_thought
+from answerkey.reader.stated_answer import narrow_options
 from answerkey.scorers.base import (
     CALL_FAILED,
     FAULTS,
@@ -804,6 +805,8 @@ def _recall_choice(name: str, text: str, choices: Labels, options: Labels | None
 
 def read_by_rule(name: str, text: str, choices: Labels, options: Labels | None) -> Reading:
     """Return what a rule reads."""
+    if options and find_rule(name).reads_options:
+        options = narrow_options(text, choices, options)
     recall = _recall_reading if len(text) <= _RECALLED else _recall_reading.__wrapped__
     return recall(name, text, choices, options)
 

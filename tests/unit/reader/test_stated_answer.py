@@ -4,7 +4,7 @@ import pytest
 
 from answerkey.reader import Reading, read_stated_answer
 from answerkey.reader.markup import find_thoughts
-from answerkey.reader.stated_answer import list_statements
+from answerkey.reader.stated_answer import list_statements, narrow_options
 
 CHOICES = ("A", "B", "C", "D")
 
@@ -376,3 +376,30 @@ def test_what_decides_is_among_the_stated_answers() -> None:
 def test_thoughts_are_what_cannot_state_the_answer(text: str, thoughts: list[str]) -> None:
     """With their tokens and the white space after them."""
     assert [text[begin:end] for begin, end in find_thoughts(text)] == thoughts
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "narrowed"),
+    [
+        ("The answer is B.", ["Sydney", "Canberra"], ["", ""]),
+        ("The answer is Canberra.", ["Sydney", "Canberra"], ["", "Canberra"]),
+        ("The answer is Canberra.", ["(A) Sydney", "(B) Canberra", "Rome"], ["", "(B) Canberra"]),
+        ("anther", ["The sepal", "The anther"], ["", "The anther"]),
+        ("B", ["the anther", "B"], ["", "B"]),
+        ("B", ["-5", "x"], ["-5", ""]),
+        ("B", ["堪培拉", "x"], ["堪培拉", ""]),
+        ("答案是B", ["x", "y"], ["", ""]),
+        ("A or B", ["x", "y"], ["x", "y"]),
+        ("B\nx", ["x", "y"], ["x", "y"]),
+        ("<think>x</think>B", ["x", "y"], ["x", "y"]),
+        ("<b>B</b>", ["x", "y"], ["x", "y"]),
+        ("[x] B", ["x", "y"], ["x", "y"]),
+        ("B because of it. " * 20, ["x", "y"], ["x", "y"]),
+        ("", ["x", "y"], ["", ""]),
+    ],
+)
+def test_options_that_a_text_does_not_say_are_narrowed(
+    text: str, options: list[str], narrowed: list[str]
+) -> None:
+    """Texts with lists, markup or several parts, and long ones, keep all; none is more than the choices."""
+    assert narrow_options(text, ("A", "B"), options) == tuple(narrowed)

@@ -1646,12 +1646,13 @@ def narrow_options(text: str, choices: Sequence[str], options: Sequence[str]) ->
 
 @lru_cache(maxsize=4096)
 def _list_words(text: str, labels: Labels) -> set[str] | None:
-    """Return the words of a text without markup that has one line and one choice at most; else None."""
+    """Return the words of a text without markup; None of one that may have a list in it."""
     if find_parts(text) != [(0, len(text))] or "<" in text or "\\" in text or simplify(text) != text:
         return None
     units = split_units(text, labels)
-    has_list = units.breaks or len({units.labels[at] for at in units.named}) >= _FEWEST
-    return None if has_list else units.known
+    named = {units.labels[at] for at in units.named}
+    may_list = len(named) >= _FEWEST and (units.breaks or named.issuperset(labels.choices[:_LISTED]))
+    return None if may_list else units.known
 
 
 @lru_cache(maxsize=4096)

@@ -625,9 +625,9 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
         said = own_name, predicted, rule, None if span is None else (span[0], span[1])
         fitting = fit_options(text, options) if seeing else None
         seen = tuple(None if text is None else extract(name, text, labels, fitting) for name in seeing)
-        is_flipped, read = _describe_readings(text, labels, options if is_told else None, truth, said, seen)
-        told = narrow_options(text, labels, options) if text and options else options
-        stated = [] if only_rules or text is None else _list_stated(text, labels, told)
+        few = narrow_options(text, labels, options) if text and options else options
+        is_flipped, read = _describe_readings(text, labels, few if is_told else None, truth, said, seen)
+        stated = [] if only_rules or text is None else _list_stated(text, labels, few)
         found[place] = is_flipped if is_counted else None, read, stated
     return found
 

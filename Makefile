@@ -32,21 +32,24 @@ MEMORY := /dev/shm
 IN_MEMORY = $(shell [ "$$(df -kP $(MEMORY) | awk 'END {print $$4}')" -gt 4000000 ] && probe=$$(mktemp $(MEMORY)/XXXXXX) && \
   chmod +x $$probe && { $$probe && echo PYTEST_DEBUG_TEMPROOT=$(MEMORY); rm $$probe; })
 
+# A process that dies ends the tests and is named: with another in its place they would wait for ever.
+PYTEST := pytest -q -n 2 --max-worker-restart=0
+
 test: $(VENV)/dev-ready chromium
-	$(IN_MEMORY) $(BIN)/python -m pytest -q -n 2 --dist loadfile -o tmp_path_retention_policy=failed tests
+	$(IN_MEMORY) $(BIN)/python -m $(PYTEST) --dist loadfile -o tmp_path_retention_policy=failed tests
 
 # Without what is drawn at random, and without what takes long: it covers nothing more.
 COVERED := reader runs scorers templates
 coverage: $(VENV)/dev-ready
 	@rm -rf build/coverage
-	$(BIN)/coverage run -m pytest -q -n 2 --dist loadfile $(COVERED:%=tests/unit/%) tests/cases \
+	$(BIN)/coverage run -m $(PYTEST) --dist loadfile $(COVERED:%=tests/unit/%) tests/cases \
 	  -m "not hypothesis" -k "not linear_time" \
 	  --ignore=tests/unit/reader/test_linear_work.py --ignore=tests/unit/scorers/test_real_completions.py
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
 test-long: $(VENV)/dev-ready chromium
-	ANSWERKEY_LONG=1 $(BIN)/python -m pytest -q -n 2 tests
+	ANSWERKEY_LONG=1 $(BIN)/python -m $(PYTEST) tests
 	$(MAKE) fuzz
 
 FUZZ_SECONDS ?= 60

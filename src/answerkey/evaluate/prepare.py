@@ -15,8 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
 
-import polars as pl
-
 from answerkey.datasets.dataset import Dataset, Recorded, Selection, Shard, cut_shards, open_dataset
 from answerkey.datasets.recorded import (
     BlankCompletions,
@@ -48,6 +46,7 @@ from answerkey.evaluate.choice_order import name_completions, order_dataset, ref
 from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig, Price
 from answerkey.scorers import (
+    Scorer,
     StringEqualsMcqa,
     asks_model,
     choose_audited,
@@ -55,7 +54,7 @@ from answerkey.scorers import (
     find_role,
     reads_by_templates,
 )
-from answerkey.scorers.extraction import LONE_CHARACTER, ExtractionRule, find_rule
+from answerkey.scorers.extraction import find_rule
 from answerkey.solvers import (
     ChoiceRankingSolver,
     PassThroughSolver,
@@ -329,9 +328,7 @@ class Prepared:
         if not all(type(one).__module__.startswith("answerkey.") for one in parts):
             spread = "apart"
         elif len(self.dataset) - self.num_asked >= WORKER_ROWS:
-            first = self.dataset.rows.slice(0, FIRST_ROWS).load(self.columns)
-            is_slow = self.examples is not None or _needs_python(self.task, first, solver)
-            spread = "processes" if is_slow else spread
+            spread = "processes"
         most = choose_shard_rows(bare, spread)  # the messages of a row are many objects
         return replace(bare, spread=spread, shard_rows=min(most, PROCESS_ROWS) if solver else most)
 
@@ -690,9 +687,6 @@ def _join_columns(found: Iterable[Columns], dataset: Dataset | None = None) -> C
 WORKER_ROWS = 50_000
 #: The same for characters of completions that are read word by word.
 WORKER_CHARACTERS = 12_000_000
-#: What is rendered once per distinct value is rendered for most rows, if it is for most of the first ones.
-FIRST_ROWS = 2_000
-MOST = 0.5
 #: A shard of at most so many bytes of cells is worked on at a time, on each core.
 SHARD_BYTES = 20 * 2**20
 FEWEST_ROWS = 1_000
@@ -735,43 +729,22 @@ def choose_spread(prepared: Prepared) -> Spread:
         return "alone"
     if prepared.task.snippets or not all(map(reads_by_templates, scorers)):
         return "apart"
-    rows, is_many, recorded = len(prepared.dataset), len(prepared.dataset) >= WORKER_ROWS, prepared.recorded
-    readers: list[tuple[StringEqualsMcqa, ExtractionRule]] = []
-    with suppress(SpecError):  # which is told with its place
-        readers = [(one, find_rule(one.extraction)) for one in scorers if isinstance(one, StringEqualsMcqa)]
-    reads_words = any(rule.reads_options for _, rule in readers)
-    if not is_many and (rows <= FEWEST_ROWS or not reads_words):
+    num_rows = len(prepared.dataset)
+    if num_rows >= WORKER_ROWS:
+        return "processes"
+    if prepared.recorded is None or num_rows <= FEWEST_ROWS or not _reads_words(scorers):
         return "threads"
-    first = prepared.dataset.rows.slice(0, FIRST_ROWS).load(prepared.columns)
-    if is_many and (recorded is None or _needs_python(prepared.task, first)):
-        return "processes"  # traces are read one by one
-    for scorer, rule in readers:
-        if recorded is None or not rule.has_parts:
-            continue
-        # A rule that has no column form reads completions one by one, where most of them are different.
-        said = recorded.slice(0, len(first)).read(first).frame["completion"].alias("text")
-        characters = int(said.str.len_chars().sum()) * rows // len(said)
-        table = said.to_frame()
-        with suppress(SpecError):
-            told = scorer.option_texts(first) if rule.reads_options else None
-            table = table if told is None else table.with_columns(told.alias("options"))
-        different = table.filter(~pl.col("text").str.contains(LONE_CHARACTER)).n_unique()
-        if different > MOST * len(said) and (is_many or characters >= WORKER_CHARACTERS):
-            return "processes"
-    return "threads"
+    first = prepared.dataset.rows.slice(0, FEWEST_ROWS).load(prepared.columns)
+    completions = prepared.recorded.slice(0, len(first)).read(first).frame["completion"]
+    characters = int(completions.str.len_chars().sum()) * num_rows // len(completions)
+    return "processes" if characters >= WORKER_CHARACTERS else "threads"
 
 
-def _needs_python(task: Task, samples: Samples, solver: Solver | None = None) -> bool:
-    """Return whether some template of a scorer, or of the solver, is rendered for most rows."""
-    found = [(one, False) for step in task.scoring for one in compile_templates(step.scorer)[0].values()]
-    found += [(one, True) for one in solver.compile_templates()[0].values()] if solver else []
-    for template, as_text in found:
-        kind = template.plan(samples, as_text=as_text).kind
-        if kind == "rows":
-            return True
-        columns = sorted(template.columns or samples.columns)
-        if kind == "distinct" and samples.frame.select(columns).n_unique() > MOST * len(samples):
-            return True
+def _reads_words(scorers: Sequence[Scorer]) -> bool:
+    """Return whether a scorer reads completions word by word, which takes long."""
+    with suppress(SpecError):  # reported elsewhere, with its place
+        readers = [scorer for scorer in scorers if isinstance(scorer, StringEqualsMcqa)]
+        return any(find_rule(scorer.extraction).reads_options for scorer in readers)
     return False
 
 

@@ -1,11 +1,11 @@
 """The two template levels: `<< config.x >>` once at load, `{{ sample.x }}` per row; and row filters."""
 
 from answerkey.templates.config import ConfigValue, embed_config, find_config_names, find_whole
-from answerkey.templates.planner import Distinct, Plan
 from answerkey.templates.rendering import TemplateStopped
 from answerkey.templates.template import (
     ACTION_NAMES,
     DATASET_NAMES,
+    Distinct,
     FilterOp,
     RowFilter,
     Sifted,
@@ -21,7 +21,6 @@ __all__ = [
     "Distinct",
     "FilterOp",
     "JsonText",
-    "Plan",
     "RowError",
     "RowFilter",
     "Sifted",

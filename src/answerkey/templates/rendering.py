@@ -20,10 +20,9 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, cast
@@ -67,6 +66,8 @@ MEMORY_BYTES: Final = 128 * 2**20
 MOST_EXCESSES: Final = 5
 #: More than the computing time of a row and the time between two answers, on a machine that does much else.
 _WALL_SECONDS: Final = 20.0
+#: Rows with more characters and parts than this are rendered in a worker process, whatever the template.
+LARGE_ROW: Final = 16_384
 _BATCH_ROWS: Final = 512
 _BATCH_BYTES: Final = 4 * 2**20
 _ROW_BYTES: Final = 32 * 2**20
@@ -107,34 +108,8 @@ _excesses: Counter[Recipe] = Counter()
 _stopped: dict[Recipe, str] = {}
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What a template sees by name, and the cells that go into it: by name, then by column."""
-
-    given: Mapping[str, Any]
-    height: int = 1
-    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    cells: Mapping[str, Sequence[Sequence[object]]] = field(default_factory=dict)
-
-    def fill(self) -> Iterator[None]:
-        """Fill in one row after the other."""
-        tables = [
-            (self.given[name], columns, zip(*self.cells[name], strict=True))
-            for name, columns in self.columns.items()
-            if columns
-        ]
-        for _ in range(self.height):
-            for row, columns, cells in tables:
-                row.update(zip(columns, next(cells), strict=True))
-            yield
-
-    def take(self, positions: Sequence[int]) -> Rows:
-        """Return the rows at these positions."""
-        cells = {
-            name: [[column[position] for position in positions] for column in columns]
-            for name, columns in self.cells.items()
-        }
-        return replace(self, cells=cells, height=len(positions))
+#: What a template sees of one row: values by name.
+Context = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -151,40 +126,52 @@ class Recipe:
     columns: frozenset[str] | None
     is_bounded: bool
 
-    def render(self, rows: Rows, steps: int) -> Iterator[object]:
-        """Yield the outcome for every row, with so many steps for each; a failing row's is its RowError."""
-        template = compile_recipe(self)
-        frame: RowContext | None = None
-        for _ in rows.fill():
-            if frame is None:  # at first, and after a row that failed
-                frame = cast("RowContext", template.new_context(dict(rows.given)))
-                frame.budget = Budget(steps)
-            frame.renew()
-            outcome: object
-            try:
-                outcome = "".join(template.root_render_func(frame))
-                if self.keeps_value:
-                    outcome = frame.vars[_VALUE]
-                elif len(outcome) > MOST_ELEMENTS:
-                    made = f"the template prints {len(outcome):,} characters"
-                    raise ExcessError(f"{made}; {MOST_ELEMENTS:,} are allowed")
-                if type(outcome) not in SCALARS or (type(outcome) is str and len(outcome) > FREE_OUTPUT):
-                    self._limit_growth(measure(outcome), frame.given)
-                    outcome = make_plain(outcome)
-            except FOREIGN as error:
-                has_lines = not self.keeps_value and "\n" in self.source
-                outcome = translate_error(error, _find_line(template, error) if has_lines else None)
-                frame = None
-            yield outcome
+
+class Renderer:
+    """Renders one template on one row after another; a row may take `steps`."""
+
+    def __init__(self, recipe: Recipe, steps: int) -> None:
+        self.recipe = recipe
+        self._steps = steps
+        self._template = compile_recipe(recipe)
+        self._frame: RowContext | None = None
+
+    def render(self, context: Context) -> object:
+        """Return the outcome for one row; the outcome of a row that fails is a RowError."""
+        if self._frame is None:  # at first, and after a row that failed
+            self._frame = cast("RowContext", self._template.new_context({}))
+            self._frame.budget = Budget(self._steps)
+        self._frame.renew(context)
+        try:
+            return self._make_outcome(self._frame)
+        except FOREIGN as error:
+            self._frame = None
+            has_lines = not self.recipe.keeps_value and "\n" in self.recipe.source
+            line = _find_line(self._template, error) if has_lines else None
+            return translate_error(error, line)
+
+    def _make_outcome(self, frame: RowContext) -> object:
+        """Return the value or the text of the row in a frame. Raise whatever the template raises."""
+        text = "".join(self._template.root_render_func(frame))
+        outcome: object = frame.vars[_VALUE] if self.recipe.keeps_value else text
+        if len(text) > MOST_ELEMENTS:
+            made = f"the template prints {len(text):,} characters"
+            raise ExcessError(f"{made}; {MOST_ELEMENTS:,} are allowed")
+        is_short_text = type(outcome) is str and len(outcome) <= FREE_OUTPUT
+        if is_short_text or (type(outcome) is not str and type(outcome) in SCALARS):
+            return outcome
+        self._limit_growth(measure(outcome), frame.given)
+        return make_plain(outcome)
 
     def _limit_growth(self, size: int, given: Mapping[str, Any]) -> None:
         """Raise ExcessError for an outcome that is out of proportion to the row and the template."""
         if size <= FREE_OUTPUT:
             return
-        read = len(self.source)
+        read = len(self.recipe.source)
+        columns = self.recipe.columns
         for name, value in given.items():
-            if name == "sample" and isinstance(value, dict) and self.columns is not None:
-                value = {key: value[key] for key in self.columns if key in value}  # noqa: PLW2901 - what counts of it
+            if name == "sample" and isinstance(value, dict) and columns is not None:
+                value = {key: value[key] for key in columns if key in value}  # noqa: PLW2901 - what counts of it
             read += min(count_within(value, MOST_ELEMENTS), MOST_ELEMENTS)
         most = FREE_OUTPUT + MOST_GROWTH * read
         if size > most:
@@ -234,61 +221,68 @@ class TemplateStopped(SpecError):  # noqa: N818 - named for what happened
         return TemplateStopped, (self.source, self.reason, self.where)
 
 
-def render_rows(recipe: Recipe, rows: Rows, large: AbstractSet[int] = frozenset()) -> list[object]:
-    """Return the outcome of every row; that of a failing row is its RowError. Raise TemplateStopped.
+def render_rows(recipe: Recipe, contexts: Iterable[Context]) -> list[object]:
+    """Return the outcome of every row; the outcome of a failing row is a RowError. Raise TemplateStopped.
 
-    Bounded templates are rendered here, but for `large` rows and those that turn out to take many steps.
+    A bounded template is rendered here. Every other template goes to a worker process, and so do large rows
+    and rows that turn out to take many steps.
     """
-    outcomes: list[object] = [None] * rows.height
-    elsewhere: Sequence[int] = range(rows.height)
-    if recipe.is_bounded:
-        small = [position for position in elsewhere if position not in large]
-        here = rows.take(small) if large else rows
-        for position, outcome in zip(small, recipe.render(here, FEW_STEPS), strict=True):
-            outcomes[position] = outcome
-        elsewhere = [
-            row for row, outcome in enumerate(outcomes) if row in large or type(outcome) is RowExcessError
-        ]
-    if elsewhere and recipe in _stopped:
-        raise TemplateStopped(recipe.source, _stopped[recipe])
-    for start in range(0, len(elsewhere), _BATCH_ROWS):
-        part = elsewhere[start : start + _BATCH_ROWS]
-        for position, outcome in zip(part, _render_part(recipe, rows.take(part)), strict=True):
-            outcomes[position] = outcome
+    renderer = Renderer(recipe, FEW_STEPS)
+    outcomes: list[object] = []
+    waiting: dict[int, Context] = {}
+    for context in contexts:
+        outcome: object = None
+        is_here = recipe.is_bounded and count_within(list(context.values()), LARGE_ROW) <= LARGE_ROW
+        if is_here:
+            outcome = renderer.render(context)
+        if not is_here or type(outcome) is RowExcessError:
+            waiting[len(outcomes)] = context
+        outcomes.append(outcome)
+        if len(waiting) == _BATCH_ROWS:
+            _render_waiting(recipe, waiting, outcomes)
+    if waiting:
+        _render_waiting(recipe, waiting, outcomes)
     return outcomes
 
 
-def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
-    """Render rows in a worker, in halves where they are large; one that is stopped is not kept."""
+def _render_waiting(recipe: Recipe, waiting: dict[int, Context], outcomes: list[object]) -> None:
+    """Render the waiting rows in a worker, and put their outcomes in place."""
+    if recipe in _stopped:
+        raise TemplateStopped(recipe.source, _stopped[recipe])
+    rendered = _render_part(recipe, list(waiting.values()))
+    for position, outcome in zip(waiting, rendered, strict=True):
+        outcomes[position] = outcome
+    waiting.clear()
+
+
+def _render_part(recipe: Recipe, contexts: Sequence[Context]) -> list[object]:
+    """Render rows in a worker, in halves if they are large; a worker that was stopped is not used again."""
     packed = io.BytesIO()
     pickler = pickle.Pickler(packed)
     pickler.dispatch_table = copyreg.dispatch_table | {dt.datetime: _reduce_datetime}
-    pickler.dump((recipe, rows))
+    pickler.dump((recipe, contexts))
     payload = packed.getvalue()
-    if len(payload) > _BATCH_BYTES and rows.height > 1:
-        middle = rows.height // 2
-        halves = rows.take(range(middle)), rows.take(range(middle, rows.height))
-        return [outcome for half in halves for outcome in _render_part(recipe, half)]
+    if len(payload) > _BATCH_BYTES and len(contexts) > 1:
+        middle = len(contexts) // 2
+        first_half = _render_part(recipe, contexts[:middle])
+        return first_half + _render_part(recipe, contexts[middle:])
     if len(payload) > _ROW_BYTES:
         return [RowExcessError(f"a row of {len(payload) // _MEGABYTE} MB is too large for this template")]
     worker = _idle.pop() if _idle else _start_worker()
     outcomes: list[object] = []
     reason = None
     try:
-        reading = worker.send(payload)
-        while reason is None and len(outcomes) < rows.height:
-            found = decode(worker.receive(seconds=_WALL_SECONDS + reading))
-            outcomes += found
-            for one in found:
-                _excesses[recipe] += isinstance(one, RowExcessError)
-                if isinstance(one, RowExcessError) and _excesses[recipe] == MOST_EXCESSES:
-                    reason = f"on {MOST_EXCESSES} rows it does too much: {one.message}"
+        reading_seconds = worker.send(payload)
+        while reason is None and len(outcomes) < len(contexts):
+            received = decode(worker.receive(seconds=_WALL_SECONDS + reading_seconds))
+            outcomes += received
+            reason = _count_excesses(recipe, received)
     except SnippetError as problem:
-        reason = (
-            f"its process ended ({problem.message}); it may have {MEMORY_BYTES // _MEGABYTE} MB of memory"
-        )
         if problem.kind == "timeout":
             reason = f"it takes more than {CPU_SECONDS:g} s of computing time on one row"
+        else:
+            memory = f"it may have {MEMORY_BYTES // _MEGABYTE} MB of memory"
+            reason = f"its process ended ({problem.message}); {memory}"
     except ValueError:
         reason = "its process broke its connection"
     except BaseException:
@@ -300,6 +294,16 @@ def _render_part(recipe: Recipe, rows: Rows) -> list[object]:
         raise TemplateStopped(recipe.source, reason)
     _idle.append(worker)
     return outcomes
+
+
+def _count_excesses(recipe: Recipe, outcomes: Sequence[object]) -> str | None:
+    """Count the rows on which a template did too much; return why it must stop when there are too many."""
+    for outcome in outcomes:
+        if isinstance(outcome, RowExcessError):
+            _excesses[recipe] += 1
+            if _excesses[recipe] == MOST_EXCESSES:
+                return f"on {MOST_EXCESSES} rows it does too much: {outcome.message}"
+    return None
 
 
 def _reduce_datetime(value: dt.datetime) -> Any:  # noqa: ANN401 - as pickle has it
@@ -396,8 +400,8 @@ def serve() -> None:
     _limit_process()
     channel.send(b"[]")
     while True:
-        recipe, rows = pickle.loads(channel.receive())  # noqa: S301 - from our own process
-        for message in render_messages(recipe, rows):
+        recipe, contexts = pickle.loads(channel.receive())  # noqa: S301 - from our own process
+        for message in render_messages(recipe, contexts):
             channel.send(message)
 
 
@@ -410,12 +414,14 @@ def _limit_process(memory_file: str = "/proc/self/statm") -> None:
     limit_process(FSIZE=0, CORE=0, NOFILE=1, NPROC=0, **limits)
 
 
-def render_messages(recipe: Recipe, rows: Rows) -> Iterator[bytes]:
+def render_messages(recipe: Recipe, contexts: Sequence[Context]) -> Iterator[bytes]:
     """Yield the outcomes as messages, each rendered within its time."""
     pending: list[object] = []
     size, due = 0, time.monotonic() + _SEND_SECONDS
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-    for outcome in recipe.render(rows, MOST_STEPS):
+    renderer = Renderer(recipe, MOST_STEPS)
+    for context in contexts:
+        outcome = renderer.render(context)
         pending.append(outcome)
         size += len(outcome) if type(outcome) is str else _OUTCOME_CHARACTERS
         if size > _SEND_CHARACTERS or time.monotonic() > due:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -23,14 +23,24 @@ from answerkey.templates.analysis import (
     is_bounded,
     parse_template,
 )
-from answerkey.templates.columns import SAMPLE
 from answerkey.templates.config import find_config_names
-from answerkey.templates.planner import LARGE_ROW, Distinct, Plan, Program
-from answerkey.templates.rendering import Recipe, Rows, compile_recipe, render_rows
-from answerkey.templates.values import FOREIGN, RowError, count_within, describe_type, make_plain
+from answerkey.templates.environment import open_environment
+from answerkey.templates.rendering import Context, Recipe, compile_recipe, render_rows
+from answerkey.templates.values import (
+    FOREIGN,
+    PartialMapping,
+    PartialRow,
+    RowError,
+    describe_type,
+    make_plain,
+    measure,
+    translate_error,
+)
 from answerkey.types import Row, Samples
 
 Kind = Literal["constant", "column", "expression"]
+#: The name under which templates see the row.
+SAMPLE: Final = "sample"
 
 
 class UnresolvedConfig(SpecError):  # noqa: N818 - named for what is left in the template
@@ -58,8 +68,9 @@ class Template:
     _constant: object = field(default=None, repr=False)
     #: Where constant steps lead from each name.
     _paths: Mapping[str, frozenset[Path]] = field(default_factory=dict, repr=False)
-    #: For the value and for the text; a source that is no text has none.
-    _programs: tuple[Program, ...] = field(default=(), repr=False)
+    #: How the value is rendered, and how the text is; a source that is no text has neither.
+    _value_recipe: Recipe | None = field(default=None, repr=False)
+    _text_recipe: Recipe | None = field(default=None, repr=False)
 
     @classmethod
     def compile(cls, source: object, names: Sequence[str] = (SAMPLE,)) -> Template:
@@ -78,62 +89,141 @@ class Template:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
         return frozenset(tuple(step.key for step in path) for path in self._paths.get(name, ()))
 
+    @property
+    def is_cheap(self) -> bool:
+        """Whether every row of an ordinary size is rendered in this process."""
+        return self._value_recipe is None or self.kind != "expression" or self._value_recipe.is_bounded
+
     def evaluate(self, **context: object) -> object:
         """Return the value for one row: of a lone `{{ expression }}` with its type, otherwise text.
 
         Raise RowError.
         """
-        if self.kind == "constant":
+        if self.kind == "constant" or self._value_recipe is None:
             return self._constant
-        return _render_one(self._programs[0].recipe, context)
+        return _render_one(self._value_recipe, context)
 
     def render(self, **context: object) -> str:
         """Return the text that Jinja prints for one row. Raise RowError."""
-        if not self._programs:
+        if self._text_recipe is None:
             return str(self.source)
-        return str(_render_one(self._programs[1].recipe, context))
+        return str(_render_one(self._text_recipe, context))
 
     def values(self, samples: Samples, **others: Samples) -> list[object]:
         """Return the value for every row; a failing row's value is a RowError.
 
         `others` are the tables behind names beside `sample`, row for row; without one its name is undefined.
         """
-        if self.kind == "constant":
+        if self.kind == "constant" or self._value_recipe is None:
             return [self._constant] * len(samples)
-        return self._programs[0].list_values({SAMPLE: samples, **others})
+        if self.kind == "column" and self.path and self.path[0] in samples.columns:
+            [steps] = self._paths[SAMPLE]
+            return [_follow_path(steps[1:], cell) for cell in samples.values(str(self.path[0]))]
+        return render_rows(self._value_recipe, self._build_contexts({SAMPLE: samples, **others}))
 
     def distinct(self, samples: Samples, **others: Samples) -> Distinct:
         """Return the distinct values, and for each row the position of its value among them."""
-        if self.kind == "constant":
-            return Distinct([self._constant], pl.zeros(len(samples), pl.UInt32, eager=True))
-        if others:
-            return self._programs[0].number({SAMPLE: samples, **others})
-        key = "distinct", self.source, self.names
-        if key not in samples.memo:
-            samples.memo[key] = self._programs[0].number({SAMPLE: samples})
-        found: Distinct = samples.memo[key]
-        return found
+        return number_values(self.values(samples, **others))
 
     def series(self, samples: Samples, **others: Samples) -> pl.Series | None:
-        """Return the values as a column; None where columns cannot compute them, or a row has an error."""
-        if self.kind == "constant":
+        """Return the values as a column if they are a column of texts or lists of texts, else None."""
+        if others or self.kind != "column" or not self.path or len(self.path) > 1:
             return None
-        return self._programs[0].build_series({SAMPLE: samples, **others})
+        [name] = self.path
+        if name not in samples.columns or name in samples.encoded:
+            return None
+        return samples.frame[str(name)]
 
     def texts(self, samples: Samples, **others: Samples) -> list[str | RowError]:
         """Return what `render` prints for every row; a failing row has its RowError."""
-        if not self._programs:
+        if self._text_recipe is None:
             return [str(self.source)] * len(samples)
-        return cast("list[str | RowError]", self._programs[1].list_values({SAMPLE: samples, **others}))
-
-    def plan(self, samples: Samples, *, as_text: bool = False, later: Collection[str] = ()) -> Plan:
-        """Return how the values, or the texts, will be found for a table with these columns.
-
-        `later` are names whose tables are there when rows are evaluated.
-        """
         if self.kind == "constant":
-            return Plan("constant")
-        return self._programs[as_text].plan({SAMPLE: samples}, later)
+            rendered = render_rows(self._text_recipe, [{}]) * len(samples)
+        else:
+            contexts = self._build_contexts({SAMPLE: samples, **others})
+            rendered = render_rows(self._text_recipe, contexts)
+        return cast("list[str | RowError]", rendered)
+
+    def _build_contexts(self, tables: Mapping[str, Samples]) -> Iterator[Context]:
+        """Yield what the template sees of each row: of every table the columns that it reads."""
+        rows_by_name: dict[str, Iterator[PartialMapping]] = {}
+        for name, table in tables.items():
+            paths = self._paths.get(name)
+            if paths:
+                rows_by_name[name] = _build_rows(name, table, paths)
+        for _ in range(len(tables[SAMPLE])):
+            yield {name: next(rows) for name, rows in rows_by_name.items()}
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Distinct values, and for each row the position of its value among them.
+
+    1, 1.0, true and "1" are different values. A row on which a template fails has its `RowError` as value.
+    """
+
+    values: list[object]
+    codes: pl.Series
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def number_values(values: Sequence[object]) -> Distinct:
+    """Return values with their numbers, equal values under the same number."""
+    numbers: dict[object, int] = {}
+    distinct: list[object] = []
+    codes: list[int] = []
+    for value in values:
+        key: object = value
+        if isinstance(value, RowError):
+            key = (RowError, value.message, value.hint, value.column, value.is_undefined)
+        elif type(value) is not str:
+            key = (type(value), repr(value))
+        code = numbers.setdefault(key, len(distinct))
+        if code == len(distinct):
+            distinct.append(value)
+        codes.append(code)
+    return Distinct(distinct, pl.Series("code", codes, dtype=pl.UInt32))
+
+
+def _build_rows(name: str, table: Samples, paths: Collection[Path]) -> Iterator[PartialMapping]:
+    """Yield the rows of a table with the columns to which these paths lead."""
+    columns = list(table.columns)
+    if not any(_may_read_row(path, columns) for path in paths):
+        firsts = {path[0].key for path in paths}
+        columns = [column for column in columns if column in firsts]
+    row_type = PartialRow if name == SAMPLE else PartialMapping
+    if not columns:
+        yield from (row_type(table.columns, {}) for _ in range(len(table)))
+    for cells in zip(*map(table.values, columns), strict=True):
+        yield row_type(table.columns, dict(zip(columns, cells, strict=True)))
+
+
+def _may_read_row(path: Path, columns: Collection[str]) -> bool:
+    """Return whether a path can lead to any column: to the whole row, or to a method of the row."""
+    if not path:
+        return True
+    first = path[0]
+    is_method = first.kind == "attribute" and hasattr(dict, str(first.key))
+    return is_method and first.key not in columns
+
+
+def _follow_path(steps: Path, cell: object) -> object:
+    """Return what a path leads to from a cell, as Jinja does, without compiling anything."""
+    if not steps and type(cell) is str:  # nearly every cell
+        return cell
+    environment = open_environment()
+    value = cell
+    try:
+        for step in steps:
+            take = environment.getattr if step.kind == "attribute" else environment.getitem
+            value = take(value, cast("str", step.key))
+        measure(value)
+        return make_plain(value)
+    except FOREIGN as error:
+        return translate_error(error)
 
 
 def _render_one(recipe: Recipe, context: Mapping[str, object]) -> object:
@@ -142,8 +232,7 @@ def _render_one(recipe: Recipe, context: Mapping[str, object]) -> object:
     sample = given.get(SAMPLE)
     if isinstance(sample, Mapping) and not isinstance(sample, Row):
         given[SAMPLE] = Row(sample)  # so that a missing key is named a missing column
-    is_large = count_within(list(given.values()), LARGE_ROW) > LARGE_ROW
-    [outcome] = render_rows(recipe, Rows(given), {0} if is_large else frozenset())
+    [outcome] = render_rows(recipe, [given])
     if isinstance(outcome, RowError):
         raise outcome
     return outcome
@@ -156,36 +245,41 @@ def _compile_once(source: str, names: tuple[str, ...]) -> Template:
         raise UnresolvedConfig(left)
     tree = parse_template(source, names)
     paths = {name: frozenset(find_paths(tree, name)) for name in names}
-    shortest = {
-        name: frozenset(path for path in found if not any(path[:size] in found for size in range(len(path))))
-        for name, found in paths.items()
-        if found
-    }
-    firsts = {path[0].key if path else None for path in paths.get(SAMPLE, ())}
-    columns = frozenset(key for key in firsts if isinstance(key, str))
-    read = columns if len(columns) == len(firsts) else None
-    recipe = Recipe(source, names, keeps_value=False, columns=read, is_bounded=is_bounded(tree, names))
-    pieces = [node for one in tree.body for node in (one.nodes if isinstance(one, nodes.Output) else [one])]
-    as_value = as_text = Program(recipe, nodes.Concat(pieces), shortest)
+    columns = _find_columns(paths.get(SAMPLE, frozenset()))
+    bounded = is_bounded(tree, names)
+    text_recipe = Recipe(source, names, keeps_value=False, columns=columns, is_bounded=bounded)
+    value_recipe = text_recipe
     expression = find_lone_expression(tree)
     if expression is not None:
-        steps = find_path(expression, SAMPLE) or ()
-        is_column = bool(steps) and isinstance(steps[0].key, str)
-        recipe = replace(recipe, keeps_value=True)
-        as_value = Program(recipe, expression, shortest, steps if is_column else ())
-    known: dict[str, Any] = {"names": names, "_paths": paths, "_programs": (as_value, as_text)}
+        value_recipe = replace(text_recipe, keeps_value=True)
+    shared: dict[str, Any] = {
+        "names": names,
+        "_paths": paths,
+        "_value_recipe": value_recipe,
+        "_text_recipe": text_recipe,
+    }
     if expression is None:
         text = find_literal_text(tree)
         if text is not None:
-            return Template(source, "constant", _constant=text, **known)
-    elif recipe.is_bounded:
+            return Template(source, "constant", _constant=text, **shared)
+    elif value_recipe.is_bounded:
         with suppress(nodes.Impossible, *FOREIGN):
-            return Template(source, "constant", _constant=make_plain(expression.as_const()), **known)
-    compile_recipe(recipe)  # so that what Jinja refuses is refused here
-    if as_value.path:
-        path = tuple(step.key for step in as_value.path)
-        return Template(source, "column", read, path, **known)
-    return Template(source, "expression", read, **known)
+            return Template(source, "constant", _constant=make_plain(expression.as_const()), **shared)
+    compile_recipe(value_recipe)  # so that what Jinja refuses is refused here
+    steps = find_path(expression, SAMPLE) if expression is not None else None
+    if steps and isinstance(steps[0].key, str):
+        return Template(source, "column", columns, tuple(step.key for step in steps), **shared)
+    return Template(source, "expression", columns, **shared)
+
+
+def _find_columns(paths: Collection[Path]) -> frozenset[str] | None:
+    """Return the columns to which paths lead; None if one of them may lead to any column."""
+    columns: set[str] = set()
+    for path in paths:
+        if not path or not isinstance(path[0].key, str):
+            return None
+        columns.add(path[0].key)
+    return frozenset(columns)
 
 
 FilterOp = Literal[

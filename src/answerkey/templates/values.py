@@ -114,8 +114,8 @@ def translate_error(error: BaseException, line: int | None = None) -> RowError:
 class PartialMapping(dict[str, object]):
     """A mapping with only the keys that a template reads; `known` has the names of all there are."""
 
-    def __init__(self, known: Sequence[str]) -> None:
-        super().__init__()
+    def __init__(self, known: Sequence[str], cells: Mapping[str, object]) -> None:
+        super().__init__(cells)
         self.known = known
 
 
@@ -295,8 +295,9 @@ class RowContext(Context):
         self.given = self.parent
         self._held: frozenset[int] | None = None
 
-    def renew(self) -> None:
+    def renew(self, row: Mapping[str, Any]) -> None:
         """Begin anew with the next row: nothing set, nothing spent."""
+        self.given.update(row)
         self.vars.clear()
         self.exported_vars.clear()
         self.budget.renew()

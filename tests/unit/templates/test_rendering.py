@@ -20,7 +20,7 @@ import pytest
 from answerkey.errors import Place, SpecError
 from answerkey.sandbox.snippet import SnippetError
 from answerkey.templates import RowError, Template, TemplateStopped, rendering
-from answerkey.templates.rendering import Recipe, Rows, render_rows
+from answerkey.templates.rendering import Recipe, render_rows
 from answerkey.templates.values import RowExcessError
 from answerkey.types import Row, Samples
 
@@ -144,7 +144,7 @@ def make_recipe(source: str, *, keeps_value: bool = True) -> Recipe:
 
 def render(source: str, **sample: object) -> object:
     """Return what a worker makes of one row."""
-    return render_rows(make_recipe(source), Rows({"sample": Row(sample)}))[0]
+    return render_rows(make_recipe(source), [{"sample": Row(sample)}])[0]
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -366,7 +366,7 @@ def test_a_worker_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatc
 def test_rows_are_sent_in_halves_where_they_are_large_together() -> None:
     """Each half is halved again; the outcomes are in order."""
     texts = [letter * 2_000_000 for letter in "abcde"]
-    rows = Rows({"sample": Row()}, 5, {"sample": ["x"]}, {"sample": [texts]})
+    rows = [{"sample": Row(x=text)} for text in texts]
     assert render_rows(make_recipe("{{ sample.x[0] }}"), rows) == list("abcde")
 
 
@@ -391,8 +391,7 @@ class Wire:
 def pack(source: str, *values: object) -> bytes:
     """Return the message that asks for a template over rows with these values of `x`."""
     recipe = Recipe(source, ("sample",), keeps_value=True, columns=None, is_bounded=False)
-    rows = Rows({"sample": Row()}, len(values), {"sample": ["x"]}, {"sample": [list(values)]})
-    return pickle.dumps((recipe, rows))
+    return pickle.dumps((recipe, [{"sample": Row(x=value)} for value in values]))
 
 
 @pytest.fixture
@@ -405,8 +404,8 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def answer(payload: bytes) -> list[Any]:
     """Return the messages with which one is answered."""
-    recipe, rows = pickle.loads(payload)  # noqa: S301 - our own
-    return [json.loads(one) for one in rendering.render_messages(recipe, rows)]
+    recipe, contexts = pickle.loads(payload)  # noqa: S301 - our own
+    return [json.loads(one) for one in rendering.render_messages(recipe, contexts)]
 
 
 def test_a_worker_limits_itself_before_the_first_row(

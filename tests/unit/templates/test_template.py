@@ -439,13 +439,6 @@ def test_values_do_not_merge_values_of_different_types() -> None:
     assert tests == [False, False, False, True, False, False, False]
 
 
-def test_values_are_computed_once_for_rows_that_are_alike() -> None:
-    """Two rows with the same cells in the columns that are read share one value."""
-    samples = make_samples({"x": ["a", "a"], "y": [1, 2]})
-    first, second = Template.compile("{{ [sample.x | title] }}").values(samples)
-    assert first is second
-
-
 def test_values_without_json_form_are_evaluated_row_by_row() -> None:
     """Dates cannot be told apart as JSON, and work all the same."""
     samples = Samples(
@@ -494,14 +487,6 @@ def test_a_constant_that_has_no_value_is_refused(source: str) -> None:
     with pytest.raises(SpecError, match="template fails on every row: text has no field `f`") as caught:
         Template.compile(source)
     assert caught.value.code == "E112"
-
-
-def test_distinct_values_of_a_table_are_found_once() -> None:
-    """Who asks again, for a template of the same text, gets the very same."""
-    samples = make_samples({"x": ["a", "a"]})
-    assert Template.compile("{{ sample.x }}").distinct(samples) is Template.compile(
-        "{{ sample.x }}"
-    ).distinct(samples)
 
 
 def test_a_trace_has_its_methods() -> None:

@@ -1,7 +1,7 @@
 """Compare the numbers of two versions of answerkey, verdict by verdict.
 
-    python scripts/numbers.py dump FOLDER [--command PATH]   # score all material into FOLDER
-    python scripts/numbers.py compare OLD NEW                # list every difference, exit code 1 if any
+    python scripts/compare_numbers.py dump FOLDER [--command PATH]   # score all material
+    python scripts/compare_numbers.py compare OLD NEW                # list differences
 
 `dump` goes through the command line alone, so that it works for any version: point `--command` at the
 `answerkey` of another checkout. The material is that of the tests, the examples and, where `../shared` lies

@@ -20,7 +20,7 @@ from answerkey.datasets.dataset import CleanLabels, Dataset, Recorded, choose_cl
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.evaluate.prepare import FIRST_ROWS, Progress, fit_rows, stay_silent
+from answerkey.evaluate.prepare import FEWEST_ROWS, Progress, fit_rows, stay_silent
 from answerkey.evaluate.rerun import Reopened, find_task, remeasure, reopen, require_column
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
@@ -157,7 +157,7 @@ def _audit_task(
     together = fit_rows(dataset.rows, columns, reopened.recorded)
     together = max(1, (min(BLOCK, together) if audited is None else together) // size)
     stretches = [(offset, min(together, samples - offset)) for offset in range(0, samples, together)]
-    first = dataset.rows.slice(0, FIRST_ROWS).load(columns)
+    first = dataset.rows.slice(0, FEWEST_ROWS).load(columns)
     said = reopened.recorded.slice(0, len(first)).read(first).frame["completion"]
     spread = choose_spread(said, (samples if audited is None else len(audited)) * size)
     parts: list[Part] = []

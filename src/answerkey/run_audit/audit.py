@@ -39,7 +39,7 @@ from answerkey.run_audit.findings import (
 )
 from answerkey.runs import KeptCompletions, Run, RunPlace, Table, TaskRun, load_run
 from answerkey.scorers import StringEqualsMcqa, choose_audited, find_audited_rows
-from answerkey.scorers.mcqa import OWN, list_passages, reread
+from answerkey.scorers.rereading import OWN, list_passages, reread
 from answerkey.spec import ScoringStep, Task, task_from_source
 from answerkey.text import Drawn
 from answerkey.types import RULE_NAMES, Completions, CompletionStatus, Notice, Samples, Scores

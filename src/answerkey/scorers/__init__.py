@@ -1,4 +1,4 @@
-"""Samples and completions become scores; one module per scorer: its fields, its rule, its column form.
+"""Samples and completions become scores; one module per scorer: its fields and its rule.
 
 A module other than those imported here is loaded when a task names its scorer.
 """
@@ -19,16 +19,8 @@ from answerkey.scorers.base import (
     score_rows,
     try_action,
 )
-from answerkey.scorers.mcqa import (
-    StringEqualsMcqa,
-    choose_audited,
-    count_readings,
-    explain_verdict,
-    find_audited_rows,
-    find_unread,
-    judge,
-    resolve_rows,
-)
+from answerkey.scorers.mcqa import StringEqualsMcqa, explain_verdict, find_unread, judge
+from answerkey.scorers.rereading import choose_audited, count_readings, find_audited_rows
 from answerkey.types import Registry
 
 _OWN = {
@@ -86,7 +78,6 @@ __all__ = [
     "judge",
     "list_template_fields",
     "reads_by_templates",
-    "resolve_rows",
     "score_rows",
     "try_action",
 ]

@@ -24,6 +24,7 @@ from answerkey.types import (
     Notice,
     Question,
     Samples,
+    Score,
     Scores,
     ScoreStatus,
 )
@@ -293,6 +294,29 @@ def build_scores(
         }
     )
     return Scores(frame, encoded)
+
+
+def tabulate_scores(
+    scores: Sequence[Score], values: Mapping[str, pl.DataType], metadata: Mapping[str, pl.DataType]
+) -> Scores:
+    """Return the table of verdicts, with these values and this metadata; what a verdict lacks is null."""
+    size = len(scores)
+    frame = pl.DataFrame(
+        {
+            "status": pl.Series([score.status.value for score in scores], dtype=pl.String),
+            "reason": pl.Series([score.reason for score in scores], dtype=pl.String),
+            "values": _tabulate([score.values for score in scores], values),
+            "metadata": _tabulate([score.metadata for score in scores], metadata),
+            "excluded_by": fill(size, None),
+        }
+    )
+    return Scores(frame)
+
+
+def _tabulate(rows: Sequence[Mapping[str, object]], types: Mapping[str, pl.DataType]) -> pl.Series:
+    """Return rows as a column of structs."""
+    columns = [pl.Series(name, [row.get(name) for row in rows], dtype) for name, dtype in types.items()]
+    return pl.DataFrame(columns).to_struct()
 
 
 def _build_struct(

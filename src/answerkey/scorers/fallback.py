@@ -8,9 +8,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import polars as pl
 
 from answerkey.reader import read
 from answerkey.scorers.base import call_model
@@ -39,13 +38,6 @@ Write only the label of the option that the reply chooses ({choices}).
 Write NONE if it chooses no option, more than one, or something else."""
 #: A completion, its choices, and their texts if they are known.
 Passage = tuple[str, Sequence[str], Sequence[str] | None]
-#: What is kept of the replies.
-REPLY_SCHEMA: dict[str, pl.DataType] = {
-    "row": pl.UInt32(),
-    "named": pl.String(),
-    "fallback_text": pl.String(),
-    "fallback_error": pl.String(),
-}
 _NONE = re.compile(r"\W*none\b", re.IGNORECASE)
 _MARK_DIGITS = 12
 
@@ -71,6 +63,15 @@ def read_reply(text: str, choices: Sequence[str], options: Sequence[str] | None)
     return found.pop() if len(found) == 1 else None
 
 
+@dataclass(frozen=True)
+class FallbackReply:
+    """What the model says of one completion: the choice it reads, its words, or why its call failed."""
+
+    choice: str | None = None
+    text: str | None = None
+    error: str | None = None
+
+
 def read_again(
     model: Model,
     passages: Mapping[int, Passage],
@@ -78,23 +79,20 @@ def read_again(
     ids: Sequence[str],
     trials: Sequence[int],
     purpose: str,
-) -> pl.DataFrame:
-    """Return, by row, the choice that the model reads, its words, and why its call failed; each may be null.
-
-    Passages are by row, and so are sample ids and trials. Each trial is asked for itself.
-    """
-    found: list[tuple[int, str | None, str | None, str | None]] = []
+) -> dict[int, FallbackReply]:
+    """Return what the model reads in each passage, by row; so are the passages, sample ids and trials."""
+    replies: dict[int, FallbackReply] = {}
     for trial in sorted({trials[row] for row in passages}):
         rows = [row for row in passages if trials[row] == trial]
-        questions = [
+        requests = [
             Question(ids[row], [{"role": "user", "content": write_prompt(*passages[row])}]) for row in rows
         ]
-        said = call_model(model, questions, trial=trial, purpose=purpose)
-        for row, reply in zip(rows, said, strict=True):
-            if reply.status is CompletionStatus.ERROR:
-                found.append((row, None, None, reply.error or "no reply"))
+        completions = call_model(model, requests, trial=trial, purpose=purpose)
+        for row, completion in zip(rows, completions, strict=True):
+            if completion.status is CompletionStatus.ERROR:
+                replies[row] = FallbackReply(error=completion.error or "no reply")
                 continue
             _, choices, options = passages[row]
-            text = reply.text or ""  # a refusal, or a reply without text, names nothing
-            found.append((row, read_reply(text, choices, options), text, None))
-    return pl.DataFrame(found, REPLY_SCHEMA, orient="row")
+            text = completion.text or ""  # a refusal, or a reply without text, names nothing
+            replies[row] = FallbackReply(read_reply(text, choices, options), text)
+    return replies

@@ -1283,7 +1283,7 @@ error[E119]: `--allow-failed many` is neither a number of rows nor a share
         """\
 error[E110]: unknown config name `k`
   --> --config
-  = help: declare it in `config_spec`
+  = help: the task reads no `<< config.k >>`: leave it out
 """,
     ),
     Mistake(

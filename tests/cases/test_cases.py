@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from answerkey.reader import REASONS
 from answerkey.scorers import StringEqualsMcqa, judge
-from answerkey.scorers.mcqa import METADATA_NAMES, SMALL_GROUP, VALUE_NAMES
+from answerkey.scorers.mcqa import METADATA_NAMES, VALUE_NAMES
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 
 PAGE = Path(__file__).with_name("string_equals_mcqa.md")
@@ -148,7 +148,6 @@ def score_column(choices: str, extraction: str) -> dict[int, Score]:
         for case in list_cases(VERDICTS, LITERAL, CALLS)
         if case.cells["choices"] == choices and read_extraction(case) == extraction
     ]
-    cases *= -(-SMALL_GROUP // len(cases))
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
     rows: list[dict[str, object]] = [
         {"truth": case.cells["truth"], "choices": case.cells["choices"].split(" ")} for case in cases
@@ -170,8 +169,8 @@ def score_rows(
 
 
 @pytest.mark.parametrize("case", list_cases(VERDICTS, LITERAL, CALLS), ids=str)
-def test_column_form_gives_the_verdict_of_the_page(case: Case) -> None:
-    """The column form decides as the row says."""
+def test_the_table_of_scores_has_the_verdict_of_the_page(case: Case) -> None:
+    """The scorer stores what the row says."""
     found = score_column(case.cells["choices"], read_extraction(case))
     assert found[case.line] == expect_score(case)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from answerkey.reader import PARTS, Reading
@@ -104,16 +103,3 @@ def test_rule_reads_what_the_page_says(rule: str, section: str) -> None:
         begin, end = readings[case.line].span or (0, 1)
         assert (case.line, 0 <= begin < end <= max(len(case.text), 1)) == (case.line, True)
         assert (readings[case.line].span is not None) >= (readings[case.line].choice is not None)
-
-
-@pytest.mark.parametrize("rule", COUNTS)
-def test_column_form_reads_what_the_page_says(rule: str) -> None:
-    """The column form gives the same readings, with the options of each row."""
-    cases = [case for case in CASES if case.rule == rule]
-    for choices in dict.fromkeys(case.choices for case in cases):
-        some = [case for case in cases if case.choices == choices] * 2
-        texts = pl.Series([case.text for case in some], dtype=pl.String)
-        options = pl.Series([case.options for case in some], dtype=pl.List(pl.String))
-        table = find_rule(rule).read_all(texts, choices, options)
-        found = [Reading(choice, reason, part=part) for choice, reason, part, _ in table.iter_rows()]
-        assert found == [case.expected for case in some]

@@ -17,8 +17,8 @@ from answerkey.reports.markdown import clean_xml
 from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.scorers.base import RowFault
 from answerkey.scorers.extraction import RULES, find_rule
-from answerkey.scorers.mcqa import parse_choices, parse_truth, read_options
 from answerkey.scorers.model_judge import UnreadableVerdict, read_verdict
+from answerkey.scorers.question import parse_choices, parse_truth, read_options
 from answerkey.templates import ConfigValue, FilterOp, RowError, RowFilter, Template, embed_config
 from answerkey.text import escape_json, make_visible, shorten
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, ScoreStatus

@@ -19,7 +19,7 @@ from answerkey.reader import EXTRACTORS, extractors, first_character, read_leadi
 from answerkey.run_audit.audit import merge_audit_parts
 from answerkey.scorers import StringEqualsMcqa, count_readings
 from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.mcqa import Passages, list_passages, reread
+from answerkey.scorers.rereading import Passages, list_passages, reread
 from answerkey.types import RULE_NAMES, Completions, Samples
 
 LETTERS = ["A", "B", "C", "D"]
@@ -226,10 +226,9 @@ def test_completions_are_reread_as_one_by_one(
     *, rows: list[tuple[str | None, Sequence[str], list[str] | None]], is_told: bool
 ) -> None:
     """What is read in distinct texts, with the options that may be in them, is what is read in each row."""
-    lists = pl.List(pl.String)
-    texts = pl.Series([text for text, _, _ in rows], dtype=pl.String)
-    choices = pl.Series([list(labels) for _, labels, _ in rows], dtype=lists)
-    options = pl.Series([told for _, _, told in rows], dtype=lists)
+    texts = [text for text, _, _ in rows]
+    choices = [tuple(labels) for _, labels, _ in rows]
+    options = [None if told is None else tuple(told) for _, _, told in rows]
     found = reread(Passages(texts, choices, options, is_told), (*RULE_NAMES, *EXTRACTORS))
     for name, column in found.items():
         for (text, labels, told), label in zip(rows, column, strict=True):

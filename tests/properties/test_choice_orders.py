@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.scorers.base import restore_label
-from answerkey.scorers.mcqa import move_label
+from answerkey.scorers.question import move_label
 from answerkey.solvers import ChoiceOrder, plan_row
 from answerkey.types import Row
 

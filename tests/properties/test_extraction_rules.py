@@ -82,8 +82,8 @@ def test_every_text_gets_a_choice_or_a_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_column_form_is_judge_row_by_row(name: str) -> None:
-    """For all texts and options, the column form gives exactly what `judge` gives for each row."""
+def test_the_table_holds_what_judge_gives(name: str) -> None:
+    """For all texts and options, the table of scores has exactly what `judge` gives for each row."""
     extraction = RULES[name]
 
     @given(draw_cases())

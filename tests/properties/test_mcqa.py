@@ -6,7 +6,6 @@ import json
 import os
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from random import Random
 
 import polars as pl
@@ -15,9 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from answerkey.reader import REASONS
-from answerkey.reader import first_character as rule
-from answerkey.scorers import StringEqualsMcqa, judge, mcqa
-from answerkey.scorers.extraction import PRINTABLE, BeyondPrefix, Prefix, find_rule
+from answerkey.scorers import StringEqualsMcqa, judge
 from answerkey.types import Completion, Completions, CompletionStatus, Samples, Score, ScoreStatus
 
 #: `make test-long` draws three times as many examples.
@@ -104,15 +101,15 @@ def build_samples(choices: Sequence[str], truths: Sequence[str]) -> Samples:
 def score_table(
     choices: Sequence[str], completions: Sequence[Completion], truths: Sequence[str], extraction: str
 ) -> list[Score]:
-    """Return the scores of the column form, in order."""
+    """Return the scores as they come back from the table, in order."""
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
     samples = build_samples(choices, truths)
     return list(scorer.score(samples, Completions.build(samples.ids, completions, source="recorded")).rows())
 
 
 @pytest.mark.parametrize("extraction", ["first_character", "first_character_literal"])
-def test_column_form_is_judge_row_by_row(extraction: str) -> None:
-    """For all completions and choices, the column form gives exactly what `judge` gives for each row."""
+def test_the_table_holds_what_judge_gives(extraction: str) -> None:
+    """For all completions and choices, the table of scores has exactly what `judge` gives for each row."""
 
     @given(draw_tables())
     @settings(max_examples=120 if IS_LONG else 12)
@@ -127,43 +124,9 @@ def test_column_form_is_judge_row_by_row(extraction: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("choices", LISTS, ids=" ".join)
-def test_column_form_is_judge_on_many_texts(choices: Sequence[str]) -> None:
-    """The same over thousands of texts at once, ASCII for the most part: where heads decide."""
-    random = Random(" ".join(choices))
-    labels = [f"\n{choice}{mark}" for choice in choices for mark in ".):"]
-    pieces = [*list(choices) * 6, *JOINTS, *WORDS, *MARKS, *SPACES, *[" "] * 20, *labels * 2, *DOUBLES]
-    plain = [piece for piece in pieces if piece.isascii()]
-    texts = [
-        random.choice(["", "", " ", "\n"])
-        + random.choice([*choices, *choices, "", "E"])
-        + "".join(random.choices(plain if number % 4 else pieces, k=random.randrange(9)))
-        for number in range(4000 if IS_LONG else 1200)
-    ]
-    found = find_rule("first_character").read_all(pl.Series(texts), tuple(choices))
-    expected = [rule.read_first_character(text, tuple(choices)) for text in texts]
-    assert found.rows() == [(reading.choice, reading.reason) for reading in expected]
-
-
-@given(st.data())
-@settings(max_examples=200 if IS_LONG else 20)
-def test_head_decides_as_the_whole_text_or_not_at_all(data: st.DataObject) -> None:
-    """Whatever a text goes on with: what the rule reads in a head, it reads in the text."""
-    choices = tuple(data.draw(st.sampled_from(LISTS)))
-    text = data.draw(draw_completions(choices))
-    reading = rule.read_first_character(text, choices)
-    for size in range(1, len(text)):
-        with suppress(BeyondPrefix):
-            assert rule.read_first_character(Prefix(text[:size]), choices) == reading
-
-
-@pytest.mark.parametrize("smallest", [0, 3, 64])
 @pytest.mark.parametrize("extraction", ["first_character", "first_character_literal"])
-def test_column_form_is_judge_with_choices_of_each_row(
-    extraction: str, smallest: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_holds_what_judge_gives_with_choices_of_each_row(extraction: str) -> None:
     """The same where rows have choices of their own, some unsuitable, and some rows no text."""
-    monkeypatch.setattr(mcqa, "SMALL_GROUP", smallest)
 
     @given(st.lists(draw_tables(), min_size=2, max_size=4), st.randoms(use_true_random=False))
     @settings(max_examples=25 if IS_LONG else 6)
@@ -185,6 +148,7 @@ def test_column_form_is_judge_with_choices_of_each_row(
 
 
 #: Lists of choices that are wrong, or right only after a look at them: the rule for one row decides.
+PRINTABLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 ODD_LISTS: tuple[list[str | None] | None, ...] = (
     None, [], [None], ["A", None], ["A", "A"], ["AB"], ["A B", "", ""], ["A", ""], [" ", "A"], ["A", "B "],
     ["\x7f", "A"], ["\u212a", "K"], ["\u00c4", "A"], ["A", "\nB"], ["1\ufe0f\u20e3", "2"],
@@ -214,8 +178,8 @@ def draw_own_rows(random: Random, count: int) -> tuple[Samples, Completions]:
 
 @pytest.mark.parametrize("extraction", ["first_character", "first_character_literal", "stated_answer"])
 @pytest.mark.parametrize("seed", range(20 if IS_LONG else 2))
-def test_column_form_is_judge_where_no_two_rows_have_the_same_choices(extraction: str, seed: int) -> None:
-    """Rows that expressions find in order, and the others, get what `judge` gives."""
+def test_the_table_holds_what_judge_gives_where_choices_are_odd(extraction: str, seed: int) -> None:
+    """Lists with blanks, nulls or doubles, and truths outside them, get what `judge` gives."""
     count = 1500 if IS_LONG else 600
     samples, completions = draw_own_rows(Random(seed), count if extraction == "first_character" else 150)
     scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", extraction=extraction)
@@ -228,25 +192,6 @@ def test_column_form_is_judge_where_no_two_rows_have_the_same_choices(extraction
     expected = [judge(*row, extraction) for row in rows]
     assert {one.status for one in expected} == {ScoreStatus.SCORED, ScoreStatus.FAILED}
     assert list(scorer.score(samples, completions).rows()) == expected
-
-
-@pytest.mark.parametrize("options", [None, "{{ sample.truth + sample.choices[0] }}"])
-def test_faults_and_notices_are_those_of_the_rule(
-    options: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where expressions find most rows in order, the others are told as if all were parsed one by one."""
-    scorer = StringEqualsMcqa("{{ sample.truth }}", "{{ sample.choices }}", options=options)
-    samples, _ = draw_own_rows(Random(5), 400)
-    problems, notices = scorer.check_rows(samples)
-    facts = scorer.sample_facts(samples)
-    monkeypatch.setattr(mcqa, "_find_plain", lambda *_: None)
-    bare = Samples(samples.frame, samples.ids)
-    parsed, told = scorer.check_rows(bare)
-    assert len(problems) > 20
-    assert list(map(repr, problems)) == list(map(repr, parsed))
-    assert len(notices) == 2
-    assert notices == told
-    assert facts == scorer.sample_facts(bare)
 
 
 @given(st.data())

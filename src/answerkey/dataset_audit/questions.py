@@ -146,8 +146,6 @@ def _show_template(template: Template) -> str:
 
 # ------------------------------------------------------------------------------- what they say
 
-#: A character that `str.strip` leaves.
-_NOT_BLANK = r"[^\t-\r\x1c-\x20\u{85}\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}]"
 _LABELLED = re.compile(r"\s*[(\[]?([A-Z]|\d)[)\].:\u3001\uff0e]\s*")
 
 
@@ -193,28 +191,30 @@ class Questions:
 
 def read_questions(samples: Samples, fields: QuestionFields) -> Questions:
     """Return the questions of some samples."""
-    found = [
-        one.distinct(samples) for one in (*fields.options, fields.labels, fields.truth) if one is not None
-    ]
-    frame = pl.DataFrame([one.codes.alias(str(place)) for place, one in enumerate(found)])
-    codes = pl.zeros(len(samples), pl.UInt32, eager=True)
-    combinations: list[tuple[int, ...]] = [()] if len(samples) else []
-    if found:
-        distinct = frame.unique(maintain_order=True).with_row_index("part")
-        codes = frame.join(distinct, on=frame.columns, how="left", maintain_order="left")["part"]
-        combinations = distinct.drop("part").rows()
-    values = [[None if isinstance(value, RowError) else value for value in one.values] for one in found]
-    truths = [None] if fields.truth is None else [None if one is None else str(one) for one in values.pop()]
-    known: dict[tuple[int, ...], tuple[list[str | None], list[str]]] = {}
-    parts = []
-    for combination in combinations:
-        cells, truth = (combination, 0) if fields.truth is None else (combination[:-1], combination[-1])
-        if cells not in known:
-            known[cells] = _read_options([one[at] for one, at in zip(values, cells, strict=True)], fields)
-        (options, names), said = known[cells], truths[truth]
-        place = find_place(said, names, options, fields.truth_form)
-        parts.append(Question(None, tuple(options), tuple(names), place, said))
-    return Questions(_read_texts(samples, fields.questions), parts, codes)
+    templates = [*fields.options, fields.labels, fields.truth]
+    columns = [template.values(samples) for template in templates if template is not None]
+    codes: list[int] = []
+    parts: list[Question] = []
+    known: dict[str, int] = {}
+    rows = zip(*columns, strict=True) if columns else [()] * len(samples)
+    for row in rows:
+        cells = [None if isinstance(cell, RowError) else cell for cell in row]
+        code = known.setdefault(repr(cells), len(parts))
+        if code == len(parts):
+            parts.append(_read_part(cells, fields))
+        codes.append(code)
+    return Questions(_read_texts(samples, fields.questions), parts, pl.Series(codes, dtype=pl.UInt32))
+
+
+def _read_part(cells: list[object], fields: QuestionFields) -> Question:
+    """Return the question that cells make, without its text: options, then labels, then the truth."""
+    truth = None
+    if fields.truth is not None:
+        cell = cells.pop()
+        truth = None if cell is None else str(cell)
+    options, labels = _read_options(cells, fields)
+    place = find_place(truth, labels, options, fields.truth_form)
+    return Question(None, tuple(options), tuple(labels), place, truth)
 
 
 def _read_texts(samples: Samples, templates: Sequence[Template]) -> pl.Series:
@@ -222,21 +222,13 @@ def _read_texts(samples: Samples, templates: Sequence[Template]) -> pl.Series:
 
     The question itself comes last; a passage alone asks nothing.
     """
-    columns = []
-    for template in templates:
-        column = template.series(samples)
-        if column is None or column.dtype != pl.String:
-            values = [
-                None if isinstance(one, RowError | None) else str(one) for one in template.values(samples)
-            ]
-            column = pl.Series(values, dtype=pl.String)
-        columns.append(column)
-    table = pl.DataFrame([one.alias(str(place)) for place, one in enumerate(columns)])
-    known = [pl.when(pl.col(name).str.contains(_NOT_BLANK)).then(name) for name in table.columns]
-    joined = pl.concat_str(known, separator="\n", ignore_nulls=True)
-    return table.select(
-        pl.when(pl.col(table.columns[-1]).is_not_null()).then(joined).alias("text")
-    ).to_series()
+    texts: list[str | None] = []
+    for values in zip(*(template.values(samples) for template in templates), strict=True):
+        lines = [str(value) for value in values if not isinstance(value, RowError | None)]
+        shown = [line for line in lines if line.strip()]
+        has_question = not isinstance(values[-1], RowError | None)
+        texts.append("\n".join(shown) if has_question else None)
+    return pl.Series("text", texts, dtype=pl.String)
 
 
 def _read_options(cells: list[object], fields: QuestionFields) -> tuple[list[str | None], list[str]]:

@@ -165,8 +165,7 @@ def _find_why(
     choices, truth = metadata["choices"], metadata["ground_truth_choice"]
     if scorer.model_key is not None:  # what a model read is not read again
         return explain_verdict(completion, choices, Score(ScoreStatus.SCORED, metadata=metadata))
-    told = scorer.option_texts(samples)
-    options = None if told is None else told.to_list()[0]
+    [options] = scorer.option_texts(samples)
     return explain_verdict(completion, choices, judge(completion, choices, truth, scorer.extraction, options))
 
 

@@ -53,17 +53,17 @@ from answerkey.run_audit.findings import TaskAudit
 from answerkey.runs import Run, Table, TaskRun
 from answerkey.scorers import Scorer, StringEqualsMcqa, explain_verdict
 from answerkey.scorers.choice_probabilities import ChoiceProbabilities
-from answerkey.scorers.extraction import find_rule
-from answerkey.scorers.mcqa import (
+from answerkey.scorers.extraction import Labels
+from answerkey.scorers.rereading import (
     FIRST,
     LITERAL,
     OWN,
-    Labels,
     Passages,
     extract,
     fit_options,
-    keep_texts,
+    list_labels,
     list_passages,
+    list_texts,
     read_by_rule,
     reread,
 )
@@ -434,11 +434,8 @@ def search_text(source: SampleSource, text: str) -> pl.Series:
             texts.append(part.completions.frame["completion"])
         if source.fields is not None and part.samples is not None:
             for template in source.fields.questions:
-                native = template.series(part.samples)
-                if native is None or native.dtype != pl.String:
-                    known = list(map(_write_known, template.values(part.samples)))
-                    native = pl.Series(known, dtype=pl.String)
-                texts.append(native)
+                shown = [_write_known(value) for value in template.values(part.samples)]
+                texts.append(pl.Series(shown, dtype=pl.String))
         hits = (one.str.to_lowercase().str.contains(term, literal=True) for one in texts)
         found.append(reduce(or_, (one.fill_null(value=False) for one in hits)))
     return pl.concat(found)
@@ -617,7 +614,7 @@ def read_rows(source: SampleSource, part: Excerpt, *, only_rules: bool = False) 
     fields = ("predicted_choice", "ground_truth_choice", "extraction_rule", "answer_span")
     nothing = [None] * len(known)
     own = [nothing if (one := known.column(name)) is None else one.to_list() for name in fields]
-    columns = (passages.list_rows(), known.counted().to_list(), *own)
+    columns = (passages.rows(), known.counted().to_list(), *own)
     own_name, is_told = scorer.rule_name, scorer.options is not None
     seeing = [] if only_rules else [name for name, one in EXTRACTORS.items() if one.reads_options]
     for place, row in zip(rows.to_list(), zip(*columns, strict=True), strict=True):
@@ -653,8 +650,7 @@ def _describe_readings(
     # A pattern of the user's own is no rule that others could be held against.
     choices = {predicted} if own_name in RULE_NAMES else set()
     for name in (name for name in RULE_NAMES if name != own_name):
-        options = told if find_rule(name).reads_options else None
-        read = Reading() if text is None else read_by_rule(name, text, labels, options)
+        read = Reading() if text is None else read_by_rule(name, text, labels, told)
         note(name, "rule", read.choice, read.part, find_first(name, text) if read.span is None else read.span)
         choices.add(read.choice)
     others = iter(seen)
@@ -681,8 +677,7 @@ def _find_passages(source: SampleSource, part: Excerpt) -> tuple[pl.Series, Scor
     known, said = scores.take(rows), said.take(rows)
     if part.samples is not None:
         return rows, known, list_passages(scorer, part.samples.take(rows), said, known)
-    texts = keep_texts(said.frame["completion"], said.frame["status"])
-    return rows, known, Passages(texts, choices.gather(rows), None)
+    return rows, known, Passages(list_texts(said), list_labels(known), [None] * len(rows))
 
 
 _list_stated = lru_cache(maxsize=1_024)(list_statements)

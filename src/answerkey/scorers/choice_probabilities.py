@@ -15,8 +15,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import polars as pl
 
@@ -24,7 +23,7 @@ from answerkey.errors import SpecError, listing, suggest
 from answerkey.models.responses import ANSWER, Position, read_logprob, read_positions
 from answerkey.reader.characters import compose
 from answerkey.reader.markup import split_thoughts
-from answerkey.scorers.base import RowProblem, Scorer, build_scores
+from answerkey.scorers.base import RowProblem, Scorer, tabulate_scores
 from answerkey.scorers.mcqa import Extraction, StringEqualsMcqa
 from answerkey.templates import Template
 from answerkey.types import Completions, Known, Notice, Samples, Score, Scores, ScoreStatus
@@ -65,54 +64,45 @@ def judge_probabilities(
     alternatives that were sent counts as one of no probability where it is not the truth; the probability of
     a truth outside them is not known, and neither is its `nll`.
     """
-    found = _judge(logprobs, choices, truth, said, normalise=normalise)
-    if isinstance(found, str):
-        return Score(ScoreStatus.FAILED, found)
-    values = dict(zip(VALUE_NAMES, found, strict=False))
-    metadata = dict(zip(_FOUND_NAMES, found[len(values) :], strict=True))
-    metadata |= {"ground_truth_choice": truth, "choices": list(choices), "text_choice": said}
-    return Score(
-        ScoreStatus.SCORED, values=values, metadata={name: metadata[name] for name in METADATA_TYPES}
-    )
-
-
-#: Metadata that is not known before the log-probabilities are read.
-_FOUND_NAMES = ("predicted_choice", "probabilities", "answer_token", "choices_outside")
-#: What stands for both where nothing is scored.
-_BLANK: tuple[Any, ...] = (*(None for _ in VALUE_NAMES), None, (), None, None)
-
-
-def _judge(
-    logprobs: object, choices: Sequence[str], truth: str, said: str | None, *, normalise: Normalise
-) -> tuple[Any, ...] | NoLogprobs:
-    """Return `VALUE_NAMES`, then `_FOUND_NAMES`, of one completion, or why there are none."""
-    found = read_likelihoods(logprobs, choices, normalise)
-    if isinstance(found, str):
-        return found
-    likely, mass, token = found
-    known = [one for one in likely if one is not None]
-    highest, place, outside = max(known), choices.index(truth), len(likely) - len(known)
-    best = [at for at, one in enumerate(likely) if one == highest]
-    weights = [None if one is None else math.exp(one - highest) for one in likely]
-    total = math.fsum([one for one in weights if one is not None])
-    shares = [None if one is None else one / total for one in weights]
+    likelihoods = read_likelihoods(logprobs, choices, normalise)
+    if isinstance(likelihoods, str):
+        return Score(ScoreStatus.FAILED, likelihoods)
+    likely, mass, token = likelihoods
+    inside = [one for one in likely if one is not None]
+    highest = max(inside)
+    best = [place for place, one in enumerate(likely) if one == highest]
+    shares = _share_out(likely, highest)
     predicted = choices[best[0]] if len(best) == 1 else None
-    share = shares[place]
-    squares = [((one or 0.0) - (at == place)) ** 2 for at, one in enumerate(shares)]
-    return (
-        1.0 / len(best) if place in best else 0.0,
-        shares[best[0]],
-        share,
-        None if not share else -math.log(share),
-        math.fsum(squares),
-        mass,
-        None if said is None else float(said != predicted),
-        float(outside > 0),
-        predicted,
-        shares,
-        token,
-        outside,
-    )
+    right = choices.index(truth)
+    share = shares[right]
+    squares = [((one or 0.0) - (place == right)) ** 2 for place, one in enumerate(shares)]
+    values = {
+        "is_correct": 1.0 / len(best) if right in best else 0.0,
+        "confidence": shares[best[0]],
+        "truth_probability": share,
+        "nll": -math.log(share) if share else None,
+        "brier": math.fsum(squares),
+        "choice_mass": mass,
+        "text_mismatch": None if said is None else float(said != predicted),
+        "is_partial": float(len(inside) < len(likely)),
+    }
+    metadata = {
+        "predicted_choice": predicted,
+        "ground_truth_choice": truth,
+        "choices": list(choices),
+        "probabilities": shares,
+        "text_choice": said,
+        "answer_token": token,
+        "choices_outside": len(likely) - len(inside),
+    }
+    return Score(ScoreStatus.SCORED, values=values, metadata=metadata)
+
+
+def _share_out(likely: Sequence[float | None], highest: float) -> list[float | None]:
+    """Return the probability of each choice among all of them; None for one that is not known."""
+    weights = [None if one is None else math.exp(one - highest) for one in likely]
+    total = math.fsum([weight for weight in weights if weight is not None])
+    return [None if weight is None else weight / total for weight in weights]
 
 
 @dataclass(frozen=True)
@@ -184,46 +174,24 @@ class ChoiceProbabilities(Scorer):
         return self._text.sample_facts(samples)
 
     def score(self, samples: Samples, completions: Completions) -> Scores:
-        """Return the verdicts, the same as `judge_probabilities` gives row by row."""
-        text = self._text.score(samples, completions)
-        read = [
-            cast("pl.Series", text.column(name))
-            for name in ("choices", "ground_truth_choice", "predicted_choice")
-        ]
-        reasons, rows = text.frame["reason"].to_list(), list[tuple[Any, ...]]()
-        states = text.frame["status"].to_list()
-        cells = zip(completions.frame["logprobs"].to_list(), *(one.to_list() for one in read), strict=True)
-        for row, (logprobs, names, truth, said) in enumerate(cells):
-            found: tuple[Any, ...] | NoLogprobs = _BLANK
-            if states[row] == ScoreStatus.SCORED.value:
-                sent = logprobs and json.loads(logprobs)
-                found = _judge(sent, names, truth, said, normalise=self.normalise)
-            if isinstance(found, str):
-                states[row], reasons[row], found = ScoreStatus.FAILED.value, found, _BLANK
-            rows.append(found)
-        columns = dict(zip((*VALUE_NAMES, *_FOUND_NAMES), zip(*rows, strict=True), strict=False))
-        metadata = dict(zip(("choices", "ground_truth_choice", "text_choice"), read, strict=True))
-        metadata["probabilities"] = _build_lists(columns.pop("probabilities", ()))
-        for name in _FOUND_NAMES:
-            if name not in metadata:
-                metadata[name] = pl.Series(columns.get(name, ()), dtype=METADATA_TYPES[name])
-        return build_scores(
-            pl.Series(states, dtype=pl.String),
-            pl.Series(reasons, dtype=pl.String),
-            {name: pl.Series(columns.get(name, ()), dtype=pl.Float64) for name in VALUE_NAMES},
-            metadata={name: metadata[name].cast(dtype) for name, dtype in METADATA_TYPES.items()},
+        """Return the verdicts on the log-probabilities of each completion."""
+        readings = self._text.judge_rows(samples, completions)
+        cells = completions.frame["logprobs"].to_list()
+        scores = [self._judge(*row) for row in zip(readings, cells, strict=True)]
+        return tabulate_scores(scores, dict.fromkeys(VALUE_NAMES, pl.Float64()), METADATA_TYPES)
+
+    def _judge(self, reading: Score, logprobs: str | None) -> Score:
+        """Return the verdict on one completion, whose text was judged before."""
+        if reading.status is not ScoreStatus.SCORED:
+            return Score(reading.status, reading.reason)
+        metadata: Mapping[str, Any] = reading.metadata
+        return judge_probabilities(
+            logprobs and json.loads(logprobs),
+            metadata["choices"],
+            metadata["ground_truth_choice"],
+            metadata["predicted_choice"],
+            self.normalise,
         )
-
-
-def _build_lists(lists: Sequence[Sequence[float | None]]) -> pl.Series:
-    """Return lists of numbers as a column; those of one size, with empty ones, are filled as one series."""
-    sizes = set(map(len, lists)) - {0}
-    if len(sizes) != 1:
-        return pl.Series(lists, dtype=pl.List(pl.Float64))
-    (size,) = sizes
-    blank = [None] * size  # for a completion that is not scored, and has null there in the end
-    flat = pl.Series(list(chain.from_iterable(one or blank for one in lists)), dtype=pl.Float64)
-    return flat.reshape((len(lists), size)).cast(pl.List(pl.Float64))
 
 
 # How likely each choice was: read from the alternatives of the first token of the answer. Tokens such as

@@ -5,27 +5,23 @@ Values: `is_correct` (1.0 or 0.0). Metadata: `answer_gt` and `answer_pred`, the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from answerkey.scorers.base import (
+    CALL_FAILED,
     RowFault,
     RowProblem,
     Scorer,
-    build_scores,
     compile_templates,
-    fill,
-    find_statuses,
-    mark_faults,
     reads_completion,
     report_faults,
-    spread,
+    tabulate_scores,
     view_completions,
 )
 from answerkey.templates import RowError, Template
-from answerkey.types import Completions, CompletionStatus, Notice, Samples, Scores
+from answerkey.types import Completions, CompletionStatus, Notice, Samples, Score, Scores, ScoreStatus
 
 
 @dataclass(frozen=True)
@@ -76,65 +72,57 @@ class StringEquals(Scorer):
             templates.pop("value", None)
         if errors:
             return [], []
-        faulty = [
-            fault
-            for name, template in templates.items()
-            for fault in _read_texts(name, template, samples)[1].items()
-        ]
+        faulty: list[tuple[int, RowFault]] = []
+        for field, template in templates.items():
+            for row, value in enumerate(template.values(samples)):
+                fault = find_fault(field, value)
+                if fault is not None:
+                    faulty.append((row, fault))
         return report_faults(sorted(faulty, key=lambda one: one[0]), templates, samples), []
 
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts; a completion without text is wrong, a row without ground truth FAILED."""
-        templates, calls = self.templates(), completions.frame["status"]
-        truths, no_truth = _read_texts("ground_truth", templates["ground_truth"], samples)
-        template, is_text = templates.get("value"), calls == CompletionStatus.OK.value
-        faults: Mapping[int, RowFault] = {}
-        if template is not None and not self.needs_completion:
-            calls = fill(len(calls), CompletionStatus.OK.value)
-            texts, faults = _read_texts("value", template, samples)
-        elif template is None:
-            texts = completions.frame["completion"]
-            texts = texts if is_text.all() else texts.set(~is_text, None)
-        elif is_text.all():
-            texts, faults = _read_texts("value", template, samples, completions)
-        else:
-            # Nothing is compared where there is no text to derive it from.
-            rows = is_text.arg_true()
-            found, failed = _read_texts("value", template, samples.take(rows), completions.take(rows))
-            texts = found.gather(spread(rows, len(samples)))
-            faults = {rows[row]: fault for row, fault in failed.items()}
-        statuses, reasons = find_statuses(mark_faults({**faults, **no_truth}, len(samples)), calls)
-        return build_scores(
-            statuses,
-            reasons,
-            {"is_correct": (truths == texts).fill_null(value=False).cast(pl.Float64)},
-            metadata={"answer_gt": truths, "answer_pred": texts},
-        )
+        templates = self.templates()
+        truths = templates["ground_truth"].values(samples)
+        values = self._list_values(templates.get("value"), samples, completions)
+        statuses = completions.frame["status"].to_list()
+        scores = [self._judge(*row) for row in zip(truths, values, statuses, strict=True)]
+        texts = dict.fromkeys(self.metadata_names, pl.String())
+        return tabulate_scores(scores, {"is_correct": pl.Float64()}, texts)
+
+    def _list_values(
+        self, template: Template | None, samples: Samples, completions: Completions
+    ) -> list[object]:
+        """Return what is compared in each row: null where there is no text to derive it from."""
+        texts = completions.frame["completion"].to_list()
+        is_said = (completions.frame["status"] == CompletionStatus.OK.value).to_list()
+        if template is None:
+            return [text if said else None for text, said in zip(texts, is_said, strict=True)]
+        if not self.needs_completion:
+            return template.values(samples)
+        rows = [row for row, said in enumerate(is_said) if said]
+        replies = completions.take(rows)
+        output = view_completions(replies, template)
+        rendered = dict(zip(rows, template.values(samples.take(rows), solver_output=output), strict=True))
+        return [rendered.get(row) for row in range(len(samples))]
+
+    def _judge(self, truth: object, value: object, status: str) -> Score:
+        """Return the verdict on one row."""
+        fault = find_fault("ground_truth", truth) or find_fault("value", value)
+        if fault is not None:
+            return Score(ScoreStatus.FAILED, fault.reason)
+        if self.needs_completion and status == CompletionStatus.ERROR.value:
+            return Score(ScoreStatus.ERROR, CALL_FAILED)
+        text = None if value is None else str(value)
+        is_correct = 1.0 if text == str(truth) else 0.0
+        metadata = {"answer_gt": str(truth), "answer_pred": text}
+        return Score(ScoreStatus.SCORED, values={"is_correct": is_correct}, metadata=metadata)
 
 
-def _read_texts(
-    field: str, template: Template, samples: Samples, completions: Completions | None = None
-) -> tuple[pl.Series, dict[int, RowFault]]:
-    """Return what a template yields on each row, as Jinja prints it, and the rows where it yields nothing.
-
-    Each distinct value is written once; null stays null.
-    """
-    others = {} if completions is None else {"solver_output": view_completions(completions, template)}
-    series = template.series(samples, **others)
-    if series is not None and series.dtype == pl.String and (field == "value" or not series.null_count()):
-        return series, {}
-    distinct = template.distinct(samples, **others)
-    faults: dict[int, RowFault] = {}
-    for code, value in enumerate(distinct.values):
-        if isinstance(value, RowError):
-            faults[code] = RowFault.from_error(field, value)
-        elif value is None and field == "ground_truth":
-            hint = "fill the cell or filter the row out"
-            faults[code] = RowFault("BAD_TRUTH", "ground truth is null", hint, field)
-    texts = [
-        None if value is None or code in faults else str(value) for code, value in enumerate(distinct.values)
-    ]
-    rows = distinct.codes.is_in(list(faults)).arg_true()
-    codes = distinct.codes.gather(rows).to_list()
-    failed = {row: faults[code] for row, code in zip(rows.to_list(), codes, strict=True)}
-    return pl.Series(texts, dtype=pl.String).gather(distinct.codes), failed
+def find_fault(field: str, value: object) -> RowFault | None:
+    """Return what is wrong with a value: its template failed, or there is no ground truth."""
+    if isinstance(value, RowError):
+        return RowFault.from_error(field, value)
+    if value is None and field == "ground_truth":
+        return RowFault("BAD_TRUTH", "ground truth is null", "fill the cell or filter the row out", field)
+    return None

@@ -5,7 +5,6 @@ from answerkey.templates.rendering import TemplateStopped
 from answerkey.templates.template import (
     ACTION_NAMES,
     DATASET_NAMES,
-    Distinct,
     FilterOp,
     RowFilter,
     Sifted,
@@ -18,7 +17,6 @@ __all__ = [
     "ACTION_NAMES",
     "DATASET_NAMES",
     "ConfigValue",
-    "Distinct",
     "FilterOp",
     "JsonText",
     "RowError",

@@ -121,19 +121,6 @@ class Template:
             return [_follow_path(steps[1:], cell) for cell in samples.values(str(self.path[0]))]
         return render_rows(self._value_recipe, self._build_contexts({SAMPLE: samples, **others}))
 
-    def distinct(self, samples: Samples, **others: Samples) -> Distinct:
-        """Return the distinct values, and for each row the position of its value among them."""
-        return number_values(self.values(samples, **others))
-
-    def series(self, samples: Samples, **others: Samples) -> pl.Series | None:
-        """Return the values as a column if they are a column of texts or lists of texts, else None."""
-        if others or self.kind != "column" or not self.path or len(self.path) > 1:
-            return None
-        [name] = self.path
-        if name not in samples.columns or name in samples.encoded:
-            return None
-        return samples.frame[str(name)]
-
     def texts(self, samples: Samples, **others: Samples) -> list[str | RowError]:
         """Return what `render` prints for every row; a failing row has its RowError."""
         if self._text_recipe is None:
@@ -154,38 +141,6 @@ class Template:
                 rows_by_name[name] = _build_rows(name, table, paths)
         for _ in range(len(tables[SAMPLE])):
             yield {name: next(rows) for name, rows in rows_by_name.items()}
-
-
-@dataclass(frozen=True)
-class Distinct:
-    """Distinct values, and for each row the position of its value among them.
-
-    1, 1.0, true and "1" are different values. A row on which a template fails has its `RowError` as value.
-    """
-
-    values: list[object]
-    codes: pl.Series
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-
-def number_values(values: Sequence[object]) -> Distinct:
-    """Return values with their numbers, equal values under the same number."""
-    numbers: dict[object, int] = {}
-    distinct: list[object] = []
-    codes: list[int] = []
-    for value in values:
-        key: object = value
-        if isinstance(value, RowError):
-            key = (RowError, value.message, value.hint, value.column, value.is_undefined)
-        elif type(value) is not str:
-            key = (type(value), repr(value))
-        code = numbers.setdefault(key, len(distinct))
-        if code == len(distinct):
-            distinct.append(value)
-        codes.append(code)
-    return Distinct(distinct, pl.Series("code", codes, dtype=pl.UInt32))
 
 
 def _build_rows(name: str, table: Samples, paths: Collection[Path]) -> Iterator[PartialMapping]:
@@ -364,19 +319,21 @@ class RowFilter:
         return verdict
 
     def sift(self, samples: Samples, **others: Samples) -> Sifted:
-        """Return which rows fulfil the condition, each distinct value judged once.
+        """Return which rows fulfil the condition.
 
         `others` are the tables behind the other names of an action's filter; without them it is a dataset's.
         """
         template = self.template if others else self.row_template
-        distinct = template.distinct(samples, **others)
-        verdicts = [self._judge(value) for value in distinct.values]
-        holds = pl.Series([one if isinstance(one, bool) else None for one in verdicts], dtype=pl.Boolean)
-        is_kept = holds.gather(distinct.codes)
-        rows = is_kept.is_null().arg_true()
-        reasons = (verdicts[code] for code in distinct.codes.gather(rows).to_list())
-        pairs = zip(rows.to_list(), reasons, strict=True)
-        return Sifted(is_kept, tuple((row, one) for row, one in pairs if isinstance(one, RowError)))
+        is_kept: list[bool | None] = []
+        problems: list[tuple[int, RowError]] = []
+        for row, value in enumerate(template.values(samples, **others)):
+            verdict = self._judge(value)
+            if isinstance(verdict, RowError):
+                problems.append((row, verdict))
+                is_kept.append(None)
+            else:
+                is_kept.append(verdict)
+        return Sifted(pl.Series(is_kept, dtype=pl.Boolean), tuple(problems))
 
     def _judge(self, value: object) -> bool | RowError:
         """Say whether a value fulfils the condition; of an error only whether it exists can be said."""

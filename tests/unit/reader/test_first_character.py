@@ -18,7 +18,6 @@ from answerkey.reader.characters import (
     strip_white_space,
 )
 from answerkey.reader.first_character import read_first_character
-from answerkey.scorers.extraction import BeyondPrefix, Prefix
 
 EVERY_CHARACTER = "".join(map(chr, range(sys.maxunicode + 1)))
 
@@ -94,13 +93,6 @@ def test_word_is_one_of_those_looked_for_none_or_another(text: str, size: int | 
     """The length of a word that was looked for, in any case; 0 where there is none; None for another."""
     assert match_word(text, 0, frozenset({"is", "since"})) == size
     assert match_word(f"x {text}", 2, frozenset({"is", "since"})) == size
-
-
-def test_word_is_read_no_further_than_it_takes() -> None:
-    """A word that begins like none of those looked for is known for another by its first letters."""
-    assert match_word(Prefix("sim"), 0, frozenset({"is", "since"})) is None
-    with pytest.raises(BeyondPrefix):
-        match_word(Prefix("sin"), 0, frozenset({"is", "since"}))
 
 
 def test_spaces_are_skipped_up_to_a_line_break() -> None:

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import sys
 import unicodedata
-from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,18 +10,10 @@ import polars as pl
 import pytest
 
 from answerkey.errors import SpecError
-from answerkey.reader import Reading, read_stated_answer
+from answerkey.reader import Reading
 from answerkey.reader.first_character import DASHES, read_first_character
-from answerkey.scorers import StringEqualsMcqa, extraction, judge
-from answerkey.scorers.extraction import (
-    ALIASES,
-    RULES,
-    BeyondPrefix,
-    Prefix,
-    PrefixReader,
-    Undecided,
-    find_rule,
-)
+from answerkey.scorers import StringEqualsMcqa, judge
+from answerkey.scorers.extraction import RULES, find_rule
 from answerkey.types import Completion, Completions, CompletionStatus, Samples
 
 
@@ -53,34 +43,27 @@ def test_unknown_rules_are_refused(extraction: object) -> None:
 
 
 def test_literal_rule_reads_one_code_point() -> None:
-    """The literal rule looks at the first code point alone, also in a column."""
+    """The literal rule looks at the first code point alone."""
     rule, no_choice = RULES["first_character_literal"], (None, "NOT_A_CHOICE")
     texts = ["Based on", " B", "", "B\u0301", "b"]
     expected = [("B", None), no_choice, (None, "EMPTY"), ("B", None), no_choice]
     assert [(one.choice, one.reason) for one in (rule.read(text, ("A", "B")) for text in texts)] == expected
-    assert rule.read_all(pl.Series(texts), ("A", "B")).rows() == expected
 
 
 TWO = ("A", "B")
 
 
-def test_every_rule_keeps_its_schema() -> None:
-    """The columns of the readings do not depend on the texts, not even on whether there is one."""
-    for rule in (*RULES.values(), find_rule({"pattern": "(.)"})):
-        for texts in ([], ["A"], ["", "x"]):
-            table = rule.read_all(pl.Series(texts, dtype=pl.String), TWO)
-            assert dict(table.schema) == rule.schema
-            assert table.height == len(texts)
-
-
 def test_options_of_each_row_reach_the_rule() -> None:
     """The same text is read with the options of its own row; a lone label is read without them."""
-    texts = pl.Series(["The answer is Rome.", "The answer is Rome.", "B", "B", "Rome"])
-    options = pl.Series(
-        [["Paris", "Rome"], ["Rome", "Oslo"], ["x", "y"], None, None], dtype=pl.List(pl.String)
-    )
-    table = find_rule("stated_answer").read_all(texts, TWO, options)
-    assert table["choice"].to_list() == ["B", "A", "B", "B", None]
+    passages = [
+        ("The answer is Rome.", TWO, ("Paris", "Rome")),
+        ("The answer is Rome.", TWO, ("Rome", "Oslo")),
+        ("B", TWO, ("x", "y")),
+        ("B", TWO, None),
+        ("Rome", TWO, None),
+    ]
+    readings = find_rule("stated_answer").read_all(passages)
+    assert [reading.choice for reading in readings] == ["B", "A", "B", "B", None]
 
 
 def build(options: str | None) -> tuple[StringEqualsMcqa, Samples, Completions]:
@@ -182,118 +165,17 @@ def test_bad_patterns_are_refused(pattern: object, message: str) -> None:
     assert "`answer is" in str(caught.value.hint)
 
 
-def test_column_form_reads_each_distinct_text_once() -> None:
-    """The table has a row for each text, in order; what Polars cannot hold is replaced by one character."""
+def test_a_pattern_reads_many_texts_in_their_order() -> None:
+    """There is a reading for each text; what Polars cannot hold is replaced by one character."""
     assert match("answer is (.)", "\ud800 answer is B") == Reading("B", None, (2, 13))
-    texts = pl.Series(["is A", "é is B", "is A", "nothing"])
-    rows = find_rule({"pattern": "is (.)"}).read_all(texts, FOUR).rows()
-    first = ("A", None, None, [0, 4])
-    assert rows == [first, ("B", None, None, [2, 6]), first, (None, "NOTHING_STATED", None, None)]
-
-
-def test_rows_whose_options_make_no_difference_share_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows whose options make no difference are read once."""
-    asked: list[object] = []
-
-    def read(text: str, choices: Sequence[str], options: Sequence[str] | None = None) -> Reading:
-        asked.append((text, options))
-        return read_stated_answer(text, choices, options)
-
-    monkeypatch.setattr(extraction, "read_stated_answer", read)
-    texts = ["Answer: B", "Answer: B", "Answer: Rome", "Answer: Rome", "Answer: B"]
-    options = [["x", "y"], ["z", "w"], ["Rome", "Oslo"], ["Oslo", "Rome"], None]
-    found = find_rule("stated_answer").read_all(pl.Series(texts), ("A", "B"), pl.Series(options))
-    assert found["choice"].to_list() == ["B", "B", "A", "B", "B"]
-    assert len(asked) == 4
-
-
-def test_prefix_shows_what_it_has() -> None:
-    """Parts of a prefix are plain texts; what stands before the text may be stripped."""
-    prefix = Prefix("abc")
-    assert (prefix[0], prefix[1:2], prefix[:3], prefix[0:0], prefix[2]) == ("a", "b", "abc", "", "c")
-    assert not isinstance(prefix[:2], Prefix)
-    assert Prefix("  a").lstrip(" ") == "a"
-
-
-@pytest.mark.parametrize(
-    ("look", "at_rest"),
-    [
-        (lambda: Prefix("abc")[2:4], False),
-        (lambda: Prefix("abc")[3:4], False),
-        (lambda: Prefix("abc")[0:100], False),
-        (lambda: Prefix("abc")[3], False),
-        (lambda: Prefix("abc")[1:], True),
-        (lambda: Prefix("  a").lstrip(" ")[0:2], False),
-        (lambda: Prefix("   ").lstrip(" "), False),
-    ],
-)
-def test_looking_beyond_a_prefix_is_noticed(look: Callable[[], str], *, at_rest: bool) -> None:
-    """The text may go on; a rule that wants all the rest is not served by a longer prefix."""
-    with pytest.raises(BeyondPrefix) as caught:
-        look()
-    assert caught.value.at_rest is at_rest
-
-
-def read_to_mark(text: str) -> Reading:
-    """Return what stands before the first `!`; `?` at the start asks for the whole text."""
-    at = 0
-    while text[at : at + 1] not in {"!", ""}:
-        at += 1
-    return Reading(choice=text[:] if text[0:1] == "?" else text[:at])
-
-
-def test_texts_are_read_by_prefixes_as_far_as_those_decide() -> None:
-    """Each text has the reading that the rule gives it, or is open: for a longer prefix, or for good."""
-    texts = pl.Series(["a!xyz", "a!", "", "ab", "abcdefgh!", "?!xyz", "abc!zz", "abc!"])
-    reader = PrefixReader(read_to_mark)
-    numbers = reader.read_prefixes(texts, (2, 4))
-    assert reader.look_up(numbers)["choice"].to_list() == ["a", "a", "", "ab", None, None, "abc", "abc"]
-    assert reader.find(Undecided.LONGER, numbers).to_list() == [False] * 4 + [True] + [False] * 3
-    assert reader.find(Undecided.WHOLE, numbers).to_list() == [False] * 5 + [True] + [False] * 2
-
-
-def watch(seen: list[str]) -> PrefixReader:
-    """Return a reader that notes what it reads."""
-    return PrefixReader(lambda text: seen.append(text) or read_to_mark(text))  # type: ignore[func-returns-value]  # notes what is read
-
-
-def test_equal_prefixes_and_texts_are_read_once() -> None:
-    """What was read in a prefix serves further columns; a text of the same letters is another thing."""
-    seen: list[str] = []
-    reader = watch(seen)
-    for _ in range(2):
-        found = reader.look_up(reader.read_prefixes(pl.Series(["ab", "abc!", "ab"]), (2, 3)))
-        assert found["choice"].to_list() == ["ab", None, "ab"]
-    assert sorted(seen) == ["ab", "ab", "abc"]
-    seen.clear()
-    found = reader.look_up(reader.read_whole(pl.Series(["b", "a!", "b", ""])))
-    assert (found["choice"].to_list(), sorted(seen)) == (["b", "a", "b", ""], ["", "a!", "b"])
-
-
-def test_known_prefixes_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory does not grow with the texts of a run, and the readings stay the same."""
-    monkeypatch.setattr(extraction, "MOST_KNOWN", 2)
-    reader = PrefixReader(read_to_mark)
-    for letter in "abcdef":
-        numbers = reader.read_prefixes(pl.Series([f"{letter}!", f"{letter}x!"]), (4,))
-        assert reader.look_up(numbers)["choice"].to_list() == [letter, f"{letter}x"]
-        assert len(reader.known[4]) <= 4
-
-
-def test_prefixes_grow_step_by_step_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every size is tried in turn: a text is decided by the first prefix that is long enough."""
-    monkeypatch.setattr(extraction, "FEW_PREFIXES", 1)
-    seen: list[str] = []
-    reader = watch(seen)
-    texts = pl.Series(["a!xxxxxxxx", "abc!xxxxxx", "abcde!xxxx", "abcdefg!xx", "abcdefgh!x"])
-    numbers = reader.read_prefixes(texts, (2, 4, 6, 8))
-    assert reader.look_up(numbers)["choice"].to_list() == ["a", "abc", "abcde", "abcdefg", None]
-    assert sorted({len(one) for one in seen}) == [2, 4, 6, 8]
+    texts = ["is A", "é is B", "is A", "nothing"]
+    readings = find_rule({"pattern": "is (.)"}).read_all([(text, FOUR, None) for text in texts])
+    first = Reading("A", None, (0, 4))
+    assert readings == [first, Reading("B", None, (2, 6)), first, Reading(None, "NOTHING_STATED")]
 
 
 LETTERS = ("A", "B", "C", "D")
 HELM = Path(__file__).parents[4] / "shared/data/helm_mmlu/helm_mmlu.jsonl"
-read_column = find_rule("first_character").read_all
 
 
 @pytest.mark.parametrize("dash", sorted(DASHES))
@@ -320,14 +202,13 @@ def test_every_dash_joins_two_choices(dash: str) -> None:
     ids=["spaces", "same choice", "chain", "joining words", "marks", "word", "lines", "invisible", "accents"],
 )
 def test_long_texts_are_read_in_linear_time(text: str) -> None:
-    """Texts made to be slow are read at once, the same by the rule and by the column form."""
+    """Texts made to be slow are read at once."""
     reading = read_first_character(text, ("A", "B", "o"))
-    column = read_column(pl.Series([text] * 10), ("A", "B", "o"))
-    assert column.unique().rows() == [(reading.choice, reading.reason)]
+    assert find_rule("first_character").read(text, ("A", "B", "o")) == reading
 
 
-def test_column_of_texts_keeps_its_order() -> None:
-    """Texts that expressions decide and texts that the rule decides come back in their places."""
+def test_texts_are_read_in_their_order() -> None:
+    """A text that was read before is read in the same way again."""
     texts = ["B", "Ｂ", "A or B", "", "B。", "Answer", "A, é", "A" + " " * 20 + "or B", "A lot"] * 100
     expected = [
         ("B", None),
@@ -340,17 +221,8 @@ def test_column_of_texts_keeps_its_order() -> None:
         (None, "SEVERAL_CHOICES"),
         (None, "RUNS_INTO_TEXT"),
     ]
-    assert read_column(pl.Series(texts), LETTERS).rows() == expected * 100
-
-
-def test_no_other_character_becomes_ascii_when_composed() -> None:
-    """Over all of Unicode, NFC turns no other characters into ASCII than those that labels allow for."""
-    found = {
-        unicodedata.normalize("NFC", one): one
-        for one in map(chr, range(128, sys.maxunicode + 1))
-        if unicodedata.normalize("NFC", one).isascii()
-    }
-    assert found == ALIASES
+    readings = find_rule("first_character").read_all([(text, LETTERS, None) for text in texts])
+    assert [(reading.choice, reading.reason) for reading in readings] == expected * 100
 
 
 @pytest.mark.parametrize(
@@ -367,13 +239,10 @@ def test_no_other_character_becomes_ascii_when_composed() -> None:
         ("A", "A. x\nA. y", "A"),
     ],
 )
-def test_labels_are_found_in_columns_as_in_texts(choices: str, text: str, reading: str) -> None:
-    """Texts that begin with a label are read the same one by one and in a column of many."""
+def test_labels_are_found_at_the_beginning_of_lines(choices: str, text: str, reading: str) -> None:
+    """A text that begins with a label may go on with the others."""
     expected = Reading(choice=reading) if len(reading) == 1 else Reading(reason=reading)
     assert read_first_character(text, tuple(choices)) == expected
-    texts = [f"{text}\n{number}" for number in range(100)]
-    column = read_column(pl.Series(texts), tuple(choices))
-    assert column.unique().rows() == [(expected.choice, expected.reason)]
 
 
 @cache
@@ -394,9 +263,10 @@ def read_helm() -> list[dict[str, Any]]:
 def test_known_numbers_of_real_models(model: str, right: int) -> None:
     """Of 14,014 real completions as many are right as independent code counted."""
     rows = read_helm()
-    found = read_column(pl.Series([row["completions"][model] for row in rows]), LETTERS)
+    rule = find_rule("first_character")
+    choices = [rule.read(row["completions"][model], LETTERS).choice for row in rows]
     assert len(rows) == 14014
-    assert (found["choice"] == pl.Series([row["answer"] for row in rows])).sum() == right
+    assert sum(choice == row["answer"] for choice, row in zip(choices, rows, strict=True)) == right
 
 
 def test_marks_that_join_may_be_choices_themselves() -> None:

@@ -12,17 +12,17 @@ import pytest
 from answerkey.reader import EXTRACTORS
 from answerkey.scorers import SCORERS, StringEqualsMcqa, join_scores, list_template_fields, score_rows
 from answerkey.scorers.base import Scorer, restore_label
-from answerkey.scorers.mcqa import (
+from answerkey.scorers.model_judge import ModelAsAJudge
+from answerkey.scorers.question import move_label
+from answerkey.scorers.rereading import (
     MOST_AUDITED,
     Passages,
     choose_audited,
     count_readings,
     find_audited_rows,
     list_passages,
-    move_label,
     reread,
 )
-from answerkey.scorers.model_judge import ModelAsAJudge
 from answerkey.scorers.string_equals import StringEquals
 from answerkey.types import RULE_NAMES, Completion, Completions, Question, Samples, Scores
 
@@ -124,14 +124,18 @@ def test_scores_without_choices_say_the_sample_they_are_of() -> None:
 
 @pytest.mark.parametrize(
     ("label", "choices", "order"),
-    [(None, THREE, [2, 0, 1]), ("A", None, [2, 0, 1]), ("Z", THREE, [2, 0, 1]), ("A", THREE, [1, 0])],
+    [("Z", THREE, [2, 0, 1]), ("A", THREE, [1, 0])],
 )
-def test_labels_that_no_order_moves_stay(
-    label: str | None, choices: list[str] | None, order: list[int]
-) -> None:
-    """Without a label, without choices, or with an order of other options, nothing is called otherwise."""
+def test_labels_that_no_order_moves_stay(label: str, choices: list[str], order: list[int]) -> None:
+    """A label that is no choice, or one with an order of other options, stays what it is."""
     assert move_label(label, choices, order) == label
     assert restore_label(label, choices, order) == label
+
+
+def test_without_a_label_or_choices_nothing_is_restored() -> None:
+    """A completion that names no choice has no option either."""
+    assert restore_label(None, THREE, [2, 0, 1]) is None
+    assert restore_label("A", None, [2, 0, 1]) == "A"
 
 
 def test_a_label_comes_back_from_every_place() -> None:
@@ -161,7 +165,7 @@ def read(
 
 def test_each_reader_reads_each_text() -> None:
     """Readings come back in the order of the texts; where there is no text, nothing is read."""
-    passages = Passages(pl.Series(["B", None, "Answer: C", "B"]), pl.Series([LETTERS] * 4), None)
+    passages = Passages(["B", None, "Answer: C", "B"], [LETTERS] * 4, [None] * 4)
     found = reread(passages, ALL)
     assert found["first_character"].to_list() == ["B", None, None, "B"]
     assert found["first_character_literal"].to_list() == ["B", None, "A", "B"]
@@ -171,8 +175,8 @@ def test_each_reader_reads_each_text() -> None:
 
 def test_only_lenses_see_options_that_the_scorer_does_not_give() -> None:
     """A rule reads what a rescore would read; a lens uses whatever is known."""
-    texts, options = pl.Series(["It must be Canberra."]), ["Sydney", "Canberra", "Perth", "Hobart"]
-    hidden = Passages(texts, pl.Series([LETTERS]), pl.Series([options]))
+    options = ("Sydney", "Canberra", "Perth", "Hobart")
+    hidden = Passages(["It must be Canberra."], [LETTERS], [options])
     told = replace(hidden, is_told=True)
     assert reread(hidden, ALL)["lm-eval"].to_list() == ["B"]
     assert reread(hidden, ALL)["stated_answer"].to_list() == [None]
@@ -184,7 +188,7 @@ def test_passages_of_a_scorer_have_its_choices_and_options() -> None:
     samples, completions = make_tables("BBCDAA", TEXTS)
     for given, options in ((samples, ("one", "two", "three", "four")), (samples.load(["answer"]), None)):
         passages = list_passages(SCORER, given, completions, SCORER.score(given, completions))
-        assert list(passages.list_rows()) == [(text, LETTERS, options) for text in TEXTS]
+        assert list(passages.rows()) == [(text, LETTERS, options) for text in TEXTS]
         assert not passages.is_told
 
 

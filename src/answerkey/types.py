@@ -259,6 +259,10 @@ class Completion:
         return {"output": output, "messages": [*(self.prompt or ()), message]}
 
 
+_BLANK = Completion(None)
+_STATUSES = {status.value: status for status in CompletionStatus}
+
+
 @dataclass(frozen=True)
 class Completions:
     """What the model said, one row per sample and trial in the order of the samples; see `COMPLETION_SCHEMA`.
@@ -351,16 +355,15 @@ class Completions:
 
     def rows(self) -> Iterator[Completion]:
         """Yield the completions one by one."""
-        for row in self.frame.iter_rows(named=True):
-            usage = row["usage"] or {}
-            yield Completion(
-                text=row["completion"],
-                status=CompletionStatus(row["status"]),
-                **{name: usage.get(name) for name in USAGE_NAMES},
-                source=row["source"],
-                **{name: _from_json(row[name]) for name in _JSON_FIELDS},
-                **{name: row[name] for name in _PLAIN_FIELDS},
-            )
+        usage = [pl.col("usage").struct.field(name) for name in USAGE_NAMES]
+        text = pl.col("completion").alias("text")
+        table = self.frame.select(text, "status", "source", *_PLAIN_FIELDS, *_JSON_FIELDS, *usage)
+        for row in table.iter_rows(named=True):
+            row["status"] = _STATUSES[row["status"]]
+            for name in _JSON_FIELDS:
+                if row[name] is not None:
+                    row[name] = json.loads(row[name])
+            yield _BLANK.with_fields(**row)
 
 
 def make_encoder(

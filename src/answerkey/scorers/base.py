@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeGuard, runtime_checkable
 
 import polars as pl
 
@@ -19,7 +19,6 @@ from answerkey.types import (
     PRIOR_SCHEMA,
     Completion,
     Completions,
-    CompletionStatus,
     Known,
     Notice,
     Question,
@@ -237,37 +236,9 @@ def name_column(template: Template) -> str | None:
 # The table of verdicts.
 
 
-def find_statuses(faults: pl.Series, calls: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return status and reason of each row: FAILED with its fault, ERROR when its call failed, else SCORED.
-
-    `faults` is null where a row can be scored, `calls` the status of the completions.
-    """
-    is_failed, is_error = faults.is_not_null(), calls == CompletionStatus.ERROR.value
-    if not is_failed.any() and not is_error.any():
-        return fill(len(faults), ScoreStatus.SCORED.value), fill(len(faults), None)
-    failed, error, scored = (pl.lit(ScoreStatus[name].value) for name in ("FAILED", "ERROR", "SCORED"))
-    table = pl.select(
-        pl.when(is_failed).then(failed).when(is_error).then(error).otherwise(scored).alias("status"),
-        pl.when(is_failed).then(faults).when(is_error).then(pl.lit(CALL_FAILED)).alias("reason"),
-    )
-    return table["status"], table["reason"]
-
-
-def mark_faults(faults: Mapping[int, RowFault], height: int) -> pl.Series:
-    """Return the reason why each row is FAILED, null for rows that are not; `faults` are by row."""
-    reasons = fill(height, None)
-    return reasons.scatter(list(faults), [one.reason for one in faults.values()]) if faults else reasons
-
-
 def fill(height: int, text: str | None) -> pl.Series:
     """Return a column with the same text in every row."""
     return pl.repeat(text, height, dtype=pl.String, eager=True)
-
-
-def spread(rows: pl.Series, height: int) -> pl.Series:
-    """Return for each of `height` rows its place among `rows`, null for others: what `gather` takes."""
-    places = pl.repeat(None, height, dtype=pl.UInt32, eager=True)
-    return places.scatter(rows, pl.int_range(len(rows), dtype=pl.UInt32, eager=True))
 
 
 def build_scores(
@@ -315,8 +286,26 @@ def tabulate_scores(
 
 def _tabulate(rows: Sequence[Mapping[str, object]], types: Mapping[str, pl.DataType]) -> pl.Series:
     """Return rows as a column of structs."""
-    columns = [pl.Series(name, [row.get(name) for row in rows], dtype) for name, dtype in types.items()]
+    columns = []
+    for name, dtype in types.items():
+        cells = [row.get(name) for row in rows]
+        build = _build_lists if dtype.is_nested() else pl.Series
+        columns.append(build(name, cells, dtype))
     return pl.DataFrame(columns).to_struct()
+
+
+def _build_lists(name: str, cells: Sequence[Any], dtype: pl.DataType) -> pl.Series:
+    """Return a column of lists, of which most are equal; to build each of them anew takes long."""
+    codes: dict[object, int] = {}
+    distinct: list[object] = []
+    rows: list[int] = []
+    for cell in cells:
+        key = None if cell is None else tuple(cell)
+        code = codes.setdefault(key, len(distinct))
+        if code == len(distinct):
+            distinct.append(cell)
+        rows.append(code)
+    return pl.Series(name, distinct, dtype).gather(pl.Series(rows, dtype=pl.UInt32))
 
 
 def _build_struct(

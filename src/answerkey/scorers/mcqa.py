@@ -131,13 +131,10 @@ def judge_reading(
     rule: ExtractionRule, question: Question, completion: Completion, reading: Reading
 ) -> Score:
     """Return the verdict on what was read in a completion."""
-    types = METADATA_TYPES | SPAN_TYPES if rule.has_parts else METADATA_TYPES
-    nothing: dict[str, object] = dict.fromkeys(types)
-    unscored = dict.fromkeys(VALUE_NAMES)
     if question.faults:
-        return Score(ScoreStatus.FAILED, question.faults[0].reason, unscored, nothing)
+        return _leave_unscored(rule, ScoreStatus.FAILED, question.faults[0].reason)
     if completion.status is CompletionStatus.ERROR:
-        return Score(ScoreStatus.ERROR, CALL_FAILED, unscored, nothing)
+        return _leave_unscored(rule, ScoreStatus.ERROR, CALL_FAILED)
     reason = reading.reason
     if reason in UNSAID and _is_truncated(completion):
         reason = TRUNCATED
@@ -153,6 +150,12 @@ def judge_reading(
         metadata["answer_span"] = reading.span and list(reading.span)
     is_correct = 1.0 if reading.choice in question.truths else 0.0
     return Score(ScoreStatus.SCORED, values={"is_correct": is_correct}, metadata=metadata)
+
+
+def _leave_unscored(rule: ExtractionRule, status: ScoreStatus, reason: str) -> Score:
+    """Return a verdict without a score: the names of every other verdict, all null."""
+    types = METADATA_TYPES | SPAN_TYPES if rule.has_parts else METADATA_TYPES
+    return Score(status, reason, dict.fromkeys(VALUE_NAMES), dict.fromkeys(types))
 
 
 def _is_truncated(completion: Completion) -> bool:
@@ -254,7 +257,7 @@ class StringEqualsMcqa(Scorer):
         except SpecError as error:
             errors.append(("extraction", error))
         constants: dict[str, object] = {}
-        for field, column in (("ground_truth_choice", "answer"), ("choices", "choices")):
+        for field, column in (("choices", "choices"), ("ground_truth_choice", "answer")):
             if getattr(self, field) is None and getattr(self, f"{field}_field") is None:
                 message = f"`{field}` is missing (and so is its deprecated form `{field}_field`)"
                 hint = f'for example `{field}: "{{{{ sample.{column} }}}}"`'

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import cast
 
 from answerkey.reader.characters import LONGEST_CHARACTER, compose, measure_character, strip_white_space
 from answerkey.reader.explain import shorten
@@ -75,19 +74,38 @@ def build_questions(
 
 def build_question(cells: Mapping[str, object], *, is_numbered: bool) -> Question:
     """Return the question that the values of a sample make, by field; a `RowError` is a value that failed."""
+    choices, truth = cells.get("choices"), cells.get("ground_truth_choice")
+    if type(truth) is str and type(choices) is list and {*map(type, choices)} == {str}:  # nearly every row
+        question = _recall_question(tuple(choices), truth, is_numbered=is_numbered)
+    else:
+        question = _parse_question(cells, is_numbered=is_numbered)
+    if "options" not in cells:
+        return question
+    options: tuple[str, ...] | None = None
+    faults = question.faults
+    if isinstance(cells["options"], RowError):
+        faults = (*faults, RowFault.from_error("options", cells["options"]))
+    else:
+        options = read_options(cells["options"])
+    return Question(question.labels, question.truths, options, faults, question.trimmed)
+
+
+@lru_cache(maxsize=4096)
+def _recall_question(choices: tuple[str, ...], truth: str, *, is_numbered: bool) -> Question:
+    return _parse_question({"choices": choices, "ground_truth_choice": truth}, is_numbered=is_numbered)
+
+
+def _parse_question(cells: Mapping[str, object], *, is_numbered: bool) -> Question:
+    """Return the question that choices, then truth, make; each of them may be missing, or have failed."""
     faults: list[RowFault] = []
     trimmed: set[str] = set()
     labels: tuple[str, ...] = ()
     truths: frozenset[str] = frozenset()
-    options: tuple[str, ...] | None = None
-    for name in QUESTION_FIELDS:
-        value = cells.get(name)
-        if name not in cells:
-            continue
-        if isinstance(value, RowError):
-            faults.append(RowFault.from_error(name, value))
-            continue
+    for name, value in cells.items():
+        is_trimmed = False
         try:
+            if isinstance(value, RowError):
+                raise RowFault.from_error(name, value)
             if name == "choices":
                 labels, is_trimmed = parse_choices(value, is_numbered=is_numbered)
             elif name == "ground_truth_choice":
@@ -95,16 +113,12 @@ def build_question(cells: Mapping[str, object], *, is_numbered: bool) -> Questio
                 truths = frozenset([truth])
                 if labels:
                     check_truth(truth, labels)
-            else:
-                options = read_options(value)
-                is_trimmed = False
         except RowFault as fault:
             fault.field = name
             faults.append(fault)
-        else:
-            if is_trimmed:
-                trimmed.add(name)
-    return Question(labels, truths, options, tuple(faults), frozenset(trimmed))
+        if is_trimmed:
+            trimmed.add(name)
+    return Question(labels, truths, None, tuple(faults), frozenset(trimmed))
 
 
 def parse_choices(value: object, *, is_numbered: bool = False) -> tuple[tuple[str, ...], bool]:
@@ -113,13 +127,6 @@ def parse_choices(value: object, *, is_numbered: bool = False) -> tuple[tuple[st
     They are trimmed, in NFC and in their order: single characters or, with `is_numbered`, 1, 2, … as well.
     """
     cells = _parse_list(value)
-    if all(type(cell) is str for cell in cells):
-        return _parse_labels(cast("tuple[str, ...]", tuple(cells)), is_numbered=is_numbered)
-    return _parse_labels.__wrapped__(cells, is_numbered=is_numbered)
-
-
-@lru_cache(maxsize=4096)
-def _parse_labels(cells: Sequence[object], *, is_numbered: bool) -> tuple[tuple[str, ...], bool]:
     if not cells:
         raise RowFault("BAD_CHOICES", "the list of choices is empty", _LIST_HINT)
     if len(cells) > MOST_CHOICES:

@@ -32,6 +32,7 @@ from answerkey.templates.values import (
     PartialRow,
     RowError,
     describe_type,
+    is_flat,
     make_plain,
     measure,
     translate_error,
@@ -167,7 +168,7 @@ def _may_read_row(path: Path, columns: Collection[str]) -> bool:
 
 def _follow_path(steps: Path, cell: object) -> object:
     """Return what a path leads to from a cell, as Jinja does, without compiling anything."""
-    if not steps and type(cell) is str:  # nearly every cell
+    if not steps and (type(cell) is str or is_flat(cell)):  # nearly every cell
         return cell
     environment = open_environment()
     value = cell

@@ -257,7 +257,7 @@ class StringEqualsMcqa(Scorer):
         except SpecError as error:
             errors.append(("extraction", error))
         constants: dict[str, object] = {}
-        for field, column in (("choices", "choices"), ("ground_truth_choice", "answer")):
+        for field, column in (("ground_truth_choice", "answer"), ("choices", "choices")):
             if getattr(self, field) is None and getattr(self, f"{field}_field") is None:
                 message = f"`{field}` is missing (and so is its deprecated form `{field}_field`)"
                 hint = f'for example `{field}: "{{{{ sample.{column} }}}}"`'

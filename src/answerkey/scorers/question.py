@@ -101,14 +101,17 @@ def _parse_question(cells: Mapping[str, object], *, is_numbered: bool) -> Questi
     trimmed: set[str] = set()
     labels: tuple[str, ...] = ()
     truths: frozenset[str] = frozenset()
-    for name, value in cells.items():
+    for name in ("choices", "ground_truth_choice"):
+        if name not in cells:
+            continue
+        value = cells[name]
         is_trimmed = False
         try:
             if isinstance(value, RowError):
                 raise RowFault.from_error(name, value)
             if name == "choices":
                 labels, is_trimmed = parse_choices(value, is_numbered=is_numbered)
-            elif name == "ground_truth_choice":
+            else:
                 truth, is_trimmed = parse_truth(value, is_numbered=is_numbered)
                 truths = frozenset([truth])
                 if labels:

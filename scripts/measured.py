@@ -68,9 +68,9 @@ def list_speeds() -> Iterator[tuple[str, str]]:
 def list_readings() -> Iterator[tuple[str, str]]:
     """Yield how each reader does on the sealed corpus and on MMLU-Pro's outputs, if they are there."""
     bench = runpy.run_path(str(ROOT / "bench" / "extractors.py"))
-    names = {"sealed": bench["list_sealed"], "mmlu-pro": bench["list_outputs"]}
+    replies = {"sealed": bench["list_sealed"], "mmlu-pro": bench["list_outputs"]}
     readers = bench["list_readers"]()
-    for name, list_rows in names.items():
+    for name, list_rows in replies.items():
         rows = list(list_rows())
         if not rows:
             continue

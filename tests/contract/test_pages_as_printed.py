@@ -31,7 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def read_page(name: str) -> list[tuple[str, str]]:
     """Return the kind and the text of every block of a page."""
-    return [match.groups() for match in FENCE.finditer((ROOT / name).read_text(encoding="utf-8"))]
+    page = (ROOT / name).read_text(encoding="utf-8")
+    return [(match[1], match[2]) for match in FENCE.finditer(page)]
 
 
 def follow(blocks: list[tuple[str, str]]) -> list[str]:
@@ -60,7 +61,7 @@ def paste(commands: str) -> str:
         **Forked.share(),
     )
     assert done.returncode == 0, f"{commands}{done.stdout}{done.stderr}"
-    return done.stdout
+    return str(done.stdout)
 
 
 def test_the_tutorial(folder: Path) -> None:

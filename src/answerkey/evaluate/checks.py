@@ -27,17 +27,15 @@ from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
 from answerkey.scorers import (
     Scorer,
-    asks_model,
     build_scores,
     compile_templates,
-    find_role,
     resolve_rows,
     try_action,
 )
 from answerkey.solvers import SingleTurnSolver, find_column_field, require_known
-from answerkey.spec import ScoringStep, Specification, Task
+from answerkey.spec import ScoringStep, Task
 from answerkey.spec.nodes import Node
-from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
+from answerkey.templates import RowError, Template, TemplateStopped
 from answerkey.text import show_place
 from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
 
@@ -96,10 +94,10 @@ class RowProblems:
             if not codes or not hasattr(step.scorer, TRUTH):
                 continue
             count = self.counts[kind, codes[0]]
-            error = describe_common(codes[0], count, step.scorer, rows, self.failed, above)
-            if error is None:
+            shared = describe_common(codes[0], count, step.scorer, rows, self.failed, above)
+            if shared is None:
                 continue
-            common.append(error)
+            common.append(shared)
             left -= count
             # Truths are compared with choices: those are to be right first.
             self.shown = [(name, error) for name, error in self.shown if name != kind]
@@ -497,49 +495,3 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
         is_in_parts |= is_text
         told[missing["name"]] = problem
     return None
-
-
-# How each template of a task will be evaluated on its dataset: what `check --plan` shows.
-
-
-@dataclass(frozen=True)
-class PlannedTemplate:
-    """A template by the name of its field, and how it will be evaluated."""
-
-    field: str
-    template: Template
-    plan: Plan
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """The columns that it reads; None: any."""
-        columns = self.template.columns
-        return None if columns is None else tuple(sorted(columns))
-
-
-def plan_templates(specification: Specification, samples: Samples) -> tuple[PlannedTemplate, ...]:
-    """Return the filters of a dataset and every template of its task, in the order in which they are used.
-
-    `samples` are any rows of the dataset: only their columns matter.
-    """
-    dataset, task, solver = specification.dataset, specification.task, specification.task.solver
-    asking = [step for step in task.scoring if asks_model(step.scorer)]
-    judges = {step.key for step in asking if find_role(step.scorer) == "judge"}
-    has_examples = isinstance(solver, SingleTurnSolver) and solver.examples is not None
-    found = [
-        PlannedTemplate(
-            f"dataset {dataset.key}.filters.{position}.expression", template, template.plan(samples)
-        )
-        for position, template in enumerate(one.row_template for one in dataset.source.filters)
-    ]
-    for name, template in task.templates():
-        is_prompt, is_judged = name.startswith("solver."), name.rpartition(".")[0] in judges
-        if not is_prompt and not is_judged:
-            plan = template.plan(samples, later=ACTION_NAMES)
-        else:
-            plan = template.plan(samples, as_text=True)
-            if plan.kind != "constant" and (is_judged or has_examples):
-                beside = "completion" if is_judged else "examples"
-                plan = Plan("rows", plan.reads, f"the prompt is written with the {beside} of each row")
-        found.append(PlannedTemplate(name, template, plan))
-    return tuple(found)

@@ -1,4 +1,4 @@
-"""Laws of checks: a mistake is told where it is made, once; and what `check --plan` shows."""
+"""Laws of checks: a mistake is told where it is made, once."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate.checks import plan_templates
-from answerkey.spec import load_plan
-from answerkey.types import Samples
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
@@ -222,8 +218,8 @@ def test_good_rows_do_not_hide_what_the_others_have_in_common(project: Project) 
 
 def test_a_template_that_is_more_than_a_column_is_left_alone(project: Project) -> None:
     """Nothing can be put around it: rows are told singly, or the columns are named where all are alike."""
-    told = find_common(project, answer(*"abc"), ground_truth_choice="({{ sample.answer }})")
-    assert [one.partition(":")[0] for one in told] == [f"sample `00000{number}`" for number in (1, 2, 3)]
+    singly = find_common(project, answer(*"abc"), ground_truth_choice="({{ sample.answer }})")
+    assert [one.partition(":")[0] for one in singly] == [f"sample `00000{number}`" for number in (1, 2, 3)]
     (told,) = find_common(project, answer(*"aaa"), ground_truth_choice="({{ sample.answer }})")
     assert told.endswith("\ncorrect the rows, or name the column that holds it: `completion`, `answer`")
 
@@ -246,94 +242,3 @@ def test_too_few_examples_are_told_once(project: Project) -> None:
 
 
 # How each template will be evaluated.
-
-PLANNED = """\
-key: planned
-display_name: Planned
-description: Every kind of template.
-definition:
-  dataset: {key: rows}
-  solver:
-    type: single_turn_solver
-    # examples
-    input_builder:
-      type: chat_completion
-      input_messages:
-        - {role: system, content: Answer.}
-        - {role: user, content: "{{ sample.question }}?"}
-  scorers:
-    - type: string_equals
-      ground_truth: "{{ sample.answer }}"
-      value: "{{ solver_output.output.choices[0].message.content | trim }}"
-    - type: model_as_a_judge_scorer
-      model_key: openai/gpt-4o-mini
-      user_prompt: "{{ sample.question }}"
-  actions:
-    - key: short
-      filter: {op: exists, expression: scores.string_equals.is_correct}
-      action: exclude_from_metrics
-    - key: all
-      filter: {op: exists, expression: scores | first}
-      action: exclude_from_metrics
-"""
-FILTERED = """\
-key: rows
-display_name: Rows
-source:
-  type: local
-  file_path: rows.jsonl
-  filters:
-    - {op: exists, expression: sample.answer | upper}
-"""
-EVALUATION = """\
-datasets:
-  - $ref: dataset.yaml
-  - {key: solved, display_name: Solved, source: {type: local, file_path: rows.jsonl}}
-tasks:
-  - $ref: task.yaml
-evaluation:
-  key: e
-  display_name: E
-  task_specifications:
-    - {task_key: planned, model_key: builtin/longest}
-"""
-
-
-def plan(folder: Path, examples: str = "") -> dict[str, str]:
-    """Return the plans in words by the name of the field."""
-    files = {"task": PLANNED.replace("# examples", examples), "dataset": FILTERED, "run": EVALUATION}
-    for name, text in files.items():
-        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-    (folder / "rows.jsonl").write_text('{"question": "q", "answer": "A"}\n', encoding="utf-8")
-    loaded = load_plan(folder / "run.yaml")
-    assert loaded.value is not None, loaded.errors
-    samples = Samples(pl.DataFrame({"question": ["q"], "answer": ["A"]}), pl.Series(["1"]))
-    (specification,) = loaded.value.specifications
-    return {one.field: str(one.plan) for one in plan_templates(specification, samples)}
-
-
-def test_every_template_is_planned_as_it_is_used(tmp_path: Path) -> None:
-    """Filters first, then prompts, scorers and actions; tables that a run will have count as known."""
-    assert plan(tmp_path) == {
-        "dataset rows.filters.0.expression": "column expression `answer`",
-        "solver.input_builder.input_messages.0.content": "constant",
-        "solver.input_builder.input_messages.1.content": "column expression `question`",
-        "string_equals.ground_truth": "column `answer`",
-        "string_equals.value": (
-            "once per distinct value of `solver_output.output.choices.0.message.content`"
-        ),
-        "model_as_a_judge_scorer.user_prompt": (
-            "row by row: the prompt is written with the completion of each row"
-        ),
-        "action short.expression": "once per distinct value of `scores.string_equals.is_correct`",
-        "action all.expression": "row by row: it uses `scores` as a whole",
-    }
-
-
-def test_prompts_with_examples_are_written_row_by_row(tmp_path: Path) -> None:
-    """Each row has examples of its own; what reads nothing stays a constant."""
-    plans = plan(tmp_path, "examples: {dataset: solved, num_examples: 1}")
-    assert plans["solver.input_builder.input_messages.0.content"] == "constant"
-    assert plans["solver.input_builder.input_messages.1.content"] == (
-        "row by row: the prompt is written with the examples of each row"
-    )

@@ -418,6 +418,9 @@ class Validity(StrEnum):
 #: The extraction rules that need no pattern of the user's.
 RULE_NAMES = ("first_character", "first_character_literal", "leading_label", "stated_answer")
 
+#: Under which of these names an option that is a mapping has its text.
+OPTION_TEXT_KEYS = ("text", "content", "value", "option")
+
 
 @dataclass(frozen=True)
 class Score:

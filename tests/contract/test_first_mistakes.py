@@ -95,26 +95,26 @@ MISTAKES = [
         SCORE,
         fill([0, 1, 2, 3] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 0
-  rows.jsonl:1: 0
-  rows.jsonl:2: 1
-  rows.jsonl:3: 2
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '0' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer] }}"
+          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
         "truths are positions from 0, as text",
         SCORE,
-        fill([*"0123"] * 3),
+        fill([*"1230"] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 0
-  rows.jsonl:1: '0'
-  rows.jsonl:2: '1'
-  rows.jsonl:3: '2'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -127,15 +127,15 @@ error[E204]: all 12 rows: the ground truth is the position of its choice, counte
         SCORE,
         fill([1, 2, 3, 4] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 1
-  rows.jsonl:1: 1
-  rows.jsonl:2: 2
-  rows.jsonl:3: 3
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer - 1] }}"
+          ground_truth_choice: "{{ {'1': 'A', '2': 'B', '3': 'C', '4': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
@@ -143,17 +143,17 @@ error[E204]: all 12 rows: the ground truth is the position of its choice, counte
         SCORE,
         fill([1, 2, 3] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 0, or the position of its choice, counted from 1
-  rows.jsonl:1: 1
-  rows.jsonl:2: 2
-  rows.jsonl:3: 3
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer] }}"
+          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
           or, if that is meant:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer - 1] }}"
+          ground_truth_choice: "{{ {'1': 'A', '2': 'B', '3': 'C', '4': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
@@ -161,15 +161,15 @@ error[E204]: all 12 rows: the ground truth is the position of its choice, counte
         SCORE,
         fill([0.0, 1.0, 2.0, 3.0] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 0
-  rows.jsonl:1: 0.0
-  rows.jsonl:2: 1.0
-  rows.jsonl:3: 2.0
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 0.0 is a number with decimals, not text or an integer
+  rows.jsonl:2: ground truth 1.0 is a number with decimals, not text or an integer
+  rows.jsonl:3: ground truth 2.0 is a number with decimals, not text or an integer
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer | int] }}"
+          ground_truth_choice: "{{ {'0.0': 'A', '1.0': 'B', '2.0': 'C', '3.0': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
@@ -177,15 +177,15 @@ error[E204]: all 12 rows: the ground truth is the position of its choice, counte
         SCORE,
         fill(["(A)", "(B)", "(C)"] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is a label with marks around it
-  rows.jsonl:1: '(A)'
-  rows.jsonl:2: '(B)'
-  rows.jsonl:3: '(C)'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '(A)' has more than one character
+  rows.jsonl:2: ground truth '(B)' has more than one character
+  rows.jsonl:3: ground truth '(C)' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | trim('()') }}"
+          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
 """,
     ),
     Mistake(
@@ -193,15 +193,15 @@ error[E204]: all 12 rows: the ground truth is a label with marks around it
         SCORE,
         fill(["A.", "B.", "C."] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is a label with marks around it
-  rows.jsonl:1: 'A.'
-  rows.jsonl:2: 'B.'
-  rows.jsonl:3: 'C.'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 'A.' has more than one character
+  rows.jsonl:2: ground truth 'B.' has more than one character
+  rows.jsonl:3: ground truth 'C.' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | trim('.') }}"
+          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
 """,
     ),
     Mistake(
@@ -209,15 +209,15 @@ error[E204]: all 12 rows: the ground truth is a label with marks around it
         SCORE,
         fill([*"abcd"] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is a label in the wrong case
-  rows.jsonl:1: 'a'
-  rows.jsonl:2: 'b'
-  rows.jsonl:3: 'c'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 'a' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth 'b' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth 'c' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | upper }}"
+          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
 """,
     ),
     Mistake(
@@ -225,10 +225,10 @@ error[E204]: all 12 rows: the ground truth is a label in the wrong case
         SCORE,
         fill(["red", "green", "blue", "grey"] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the text of its option
-  rows.jsonl:1: 'red'
-  rows.jsonl:2: 'green'
-  rows.jsonl:3: 'blue'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 'red' has more than one character
+  rows.jsonl:2: ground truth 'green' has more than one character
+  rows.jsonl:3: ground truth 'blue' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -241,10 +241,10 @@ error[E204]: all 12 rows: the ground truth is the text of its option
         SCORE,
         fill(["A. red", "B. green", "C. blue"] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is a label and the text of its option
-  rows.jsonl:1: 'A. red'
-  rows.jsonl:2: 'B. green'
-  rows.jsonl:3: 'C. blue'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 'A. red' has more than one character
+  rows.jsonl:2: ground truth 'B. green' has more than one character
+  rows.jsonl:3: ground truth 'C. blue' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -257,10 +257,10 @@ error[E204]: all 12 rows: the ground truth is a label and the text of its option
         SCORE,
         fill([["A"], ["B"]] * 6),
         """\
-error[E204]: all 12 rows: the ground truth is a list of one
-  rows.jsonl:1: ['A']
-  rows.jsonl:2: ['B']
-  rows.jsonl:3: ['A']
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth ['A'] is a nested value, not text or an integer
+  rows.jsonl:2: ground truth ['B'] is a nested value, not text or an integer
+  rows.jsonl:3: ground truth ['A'] is a nested value, not text or an integer
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -273,10 +273,10 @@ error[E204]: all 12 rows: the ground truth is a list of one
         SCORE,
         fill([None] * 12),
         """\
-error[E204]: all 12 rows: the ground truth is null
-  rows.jsonl:1: ['A', 'B', 'C', 'D'], null
-  rows.jsonl:2: ['A', 'B', 'C', 'D'], null
-  rows.jsonl:3: ['A', 'B', 'C', 'D'], null
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth is null
+  rows.jsonl:2: ground truth is null
+  rows.jsonl:3: ground truth is null
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -288,14 +288,14 @@ error[E204]: all 12 rows: the ground truth is null
         SCORE,
         fill([-1] * 12),
         """\
-error[E204]: all 12 rows: the ground truth is -1, as where it is kept secret
-  rows.jsonl:1: ['A', 'B', 'C', 'D'], -1
-  rows.jsonl:2: ['A', 'B', 'C', 'D'], -1
-  rows.jsonl:3: ['A', 'B', 'C', 'D'], -1
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '-1' has more than one character
+  rows.jsonl:2: ground truth '-1' has more than one character
+  rows.jsonl:3: ground truth '-1' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
-  = help: use a part of the dataset that has its truths, such as `validation`
+  = help: the truths are kept secret: use a part of the dataset that has them, such as `validation`
 """,
     ),
     Mistake(
@@ -304,9 +304,9 @@ error[E204]: all 12 rows: the ground truth is -1, as where it is kept secret
         fill(["yes", "no"] * 12),
         """\
 error[E204]: all 24 rows: the ground truth is none of the choices
-  rows.jsonl:1: ['A', 'B', 'C', 'D'], 'yes'
-  rows.jsonl:2: ['A', 'B', 'C', 'D'], 'no'
-  rows.jsonl:3: ['A', 'B', 'C', 'D'], 'yes'
+  rows.jsonl:1: ground truth 'yes' has more than one character
+  rows.jsonl:2: ground truth 'no' has more than one character
+  rows.jsonl:3: ground truth 'yes' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -318,21 +318,15 @@ error[E204]: all 24 rows: the ground truth is none of the choices
         SCORE,
         fill([0, 1, 2, 3, 0, 1, 2, None]),
         """\
-error[E204]: 7 of 8 rows: the ground truth is the position of its choice, counted from 0
-  rows.jsonl:1: 0
-  rows.jsonl:2: 1
-  rows.jsonl:3: 2
+error[E204]: all 8 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '0' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer] }}"
-
-error[E204]: sample `000008`: ground truth is null
-  --> rows.jsonl:8, column `answer`
-    8 | … ["red", "green", "blue", "grey"], "answer": null, "completion": "A"}
-      |                                               ^
-  = help: every row needs one; fill the cell or filter the row out, or run with `--allow-failed 1` to score the rest and report this sample as FAILED
+          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
@@ -352,34 +346,33 @@ error[E204]: sample `000005`: ground truth 'E' is not among the choices ['A', 'B
         SCORE,
         fill(choices='"{{ sample.options }}"'),
         """\
-error[E205]: all 12 rows: the choices are the texts of the options, not labels
-  rows.jsonl:1: ['red', 'green', 'blue', 'grey']
-  rows.jsonl:2: ['red', 'green', 'blue', 'grey']
-  rows.jsonl:3: ['red', 'green', 'blue', 'grey']
+error[E205]: all 12 rows: the choices are no list of labels
+  rows.jsonl:1: choice 'red' has more than one character
+  rows.jsonl:2: choice 'red' has more than one character
+  rows.jsonl:3: choice 'red' has more than one character
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
   = help: write in the scorer:
-          choices: ["A", "B", "C", "D"]
+          choices: "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.options | length] | list }}"
           options: "{{ sample.options }}"
 """,
     ),
     Mistake(
         "choices are the options, and truths too",
         SCORE,
-        fill(["red", "grey"] * 6, choices='"{{ sample.options }}"'),
+        fill(["grey"] * 12, choices='"{{ sample.options }}"', options=["grey", "blue"]),
         """\
-error[E205]: all 12 rows: the choices are the texts of the options, not labels; the ground truth is the text of its option
-  rows.jsonl:1: ['red', 'green', 'blue', 'grey'], 'red'
-  rows.jsonl:2: ['red', 'green', 'blue', 'grey'], 'grey'
-  rows.jsonl:3: ['red', 'green', 'blue', 'grey'], 'red'
+error[E205]: all 12 rows: the choices are no list of labels
+  rows.jsonl:1: choice 'grey' has more than one character
+  rows.jsonl:2: choice 'grey' has more than one character
+  rows.jsonl:3: choice 'grey' has more than one character
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
   = help: write in the scorer:
-          choices: ["A", "B", "C", "D"]
+          choices: "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.options | length] | list }}"
           options: "{{ sample.options }}"
-          ground_truth_choice: "{{ 'ABCD'[sample.options.index(sample.answer)] }}"
 """,
     ),
     Mistake(
@@ -387,10 +380,10 @@ error[E205]: all 12 rows: the choices are the texts of the options, not labels; 
         SCORE,
         fill(choices='"{{ sample.options }}"', options="A, B, C, D"),
         """\
-error[E205]: all 12 rows: the choices are one text
-  rows.jsonl:1: 'A, B, C, D'
-  rows.jsonl:2: 'A, B, C, D'
-  rows.jsonl:3: 'A, B, C, D'
+error[E205]: all 12 rows: the choices are no list of labels
+  rows.jsonl:1: the choices are 'A, B, C, D', not a list
+  rows.jsonl:2: the choices are 'A, B, C, D', not a list
+  rows.jsonl:3: the choices are 'A, B, C, D', not a list
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
@@ -403,10 +396,10 @@ error[E205]: all 12 rows: the choices are one text
         SCORE,
         fill(choices='"{{ sample.options }}"', options=dict.fromkeys("ABCD", "x")),
         """\
-error[E205]: all 12 rows: the choices are a mapping
-  rows.jsonl:1: {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}
-  rows.jsonl:2: {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}
-  rows.jsonl:3: {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}
+error[E205]: all 12 rows: the choices are no list of labels
+  rows.jsonl:1: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  rows.jsonl:2: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  rows.jsonl:3: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
@@ -1268,6 +1261,94 @@ error[E119]: No such option '--datset'
 """,
     ),
     Mistake(
+        "trials are asked for by an option",
+        f"{RUN} --model builtin/random --trials 5",
+        {},
+        """\
+error[E119]: No such option '--trials'
+  = help: write in `definition` of the task file:
+          trials: {num_trials: 5}
+""",
+    ),
+    Mistake(
+        "few-shot examples are asked for by an option",
+        f"{RUN} --model builtin/random --shots 5",
+        {},
+        """\
+error[E119]: No such option '--shots'
+  = help: for a ready-made task write `--config shots=5`; in a task file write in `solver`:
+          examples: {dataset: DATASET_KEY, num_examples: 5}
+          and above the question in `input_messages`:
+          - {role: user, content: "{{ example.question }}", for_each: examples}
+          - {role: assistant, content: "{{ example.answer }}", for_each: examples}
+""",
+    ),
+    Mistake(
+        "options are to be shuffled by an option",
+        f"{RUN} --model builtin/random --shuffle",
+        {},
+        """\
+error[E119]: No such option '--shuffle'
+  = help: to show the options in another order write in `definition` of the task file:
+          choice_order: {options: "{{ sample.options }}", orders: shuffled}
+          to draw samples at random write `--num-samples 100 --subsampling random`
+""",
+    ),
+    Mistake(
+        "a system prompt is given by an option",
+        f"{RUN} --model builtin/random --system Hi",
+        {},
+        """\
+error[E119]: No such option '--system'
+  = help: write as the first of `input_messages` in the task file:
+          - {role: system, content: "Answer with the letter alone."}
+""",
+    ),
+    Mistake(
+        "requests at once are limited by an option",
+        f"{RUN} --model builtin/random --concurrency 8",
+        {},
+        """\
+error[E119]: No such option '--concurrency'
+  = help: answerkey finds what the endpoint takes, up to 64 requests at once; for fewer write `model.yaml`:
+          key: my-model
+          display_name: My model
+          max_concurrent_requests: 8
+          config: {connection_type: provider_connection, provider_id: openai, model_key: gpt-4.1-nano}
+          and run with `--model model.yaml`
+""",
+    ),
+    Mistake(
+        "a part of a ready-made task is named",
+        "run gpqa_diamond --model builtin/random",
+        {},
+        """\
+error[E101]: there is no file and no ready-made task `gpqa_diamond`
+  --> gpqa_diamond
+  = help: did you mean `gpqa` with `--config subset=gpqa_diamond`?
+""",
+    ),
+    Mistake(
+        "a part of a ready-made task is named in another case",
+        "run arc_challenge --model builtin/random",
+        {},
+        """\
+error[E101]: there is no file and no ready-made task `arc_challenge`
+  --> arc_challenge
+  = help: did you mean `arc` with `--config subset=ARC-Challenge`?
+""",
+    ),
+    Mistake(
+        "a ready-made task is misspelt",
+        "run mmlu_por --model builtin/random",
+        {},
+        """\
+error[E101]: there is no file and no ready-made task `mmlu_por`
+  --> mmlu_por
+  = help: did you mean `mmlu_pro`?
+""",
+    ),
+    Mistake(
         "a number is none",
         f"{SCORE} --allow-failed many",
         {},
@@ -1283,7 +1364,7 @@ error[E119]: `--allow-failed many` is neither a number of rows nor a share
         """\
 error[E110]: unknown config name `k`
   --> --config
-  = help: declare it in `config_spec`
+  = help: the task reads no `<< config.k >>`: leave it out
 """,
     ),
     Mistake(
@@ -1344,7 +1425,6 @@ PASTED = {
     "truths are labels with texts": 4,
     "truths are lists of one": 6,
     "choices are the options": 3,
-    "choices are the options, and truths too": 6,
     "choices are one text": 3,
     "choices are a mapping": 3,
 }
@@ -1370,12 +1450,52 @@ def test_the_lines_to_paste_work(
     assert done.json["tasks"][0]["metrics"][0]["value"] == PASTED[name] / 12
 
 
+@pytest.mark.parametrize(
+    ("name", "above", "indent"),
+    [
+        ("trials are asked for by an option", "definition:\n", 2),
+        ("options are to be shuffled by an option", "definition:\n", 2),
+        ("a system prompt is given by an option", "      input_messages:\n", 8),
+    ],
+)
+def test_the_line_in_place_of_an_option_works(
+    name: str,
+    above: str,
+    indent: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[..., Any],
+) -> None:
+    """Pasted where the message says, the task runs."""
+    monkeypatch.chdir(tmp_path)
+    mistake = next(one for one in MISTAKES if one.name == name)
+    line = mistake.said.splitlines()[2].strip()
+    Path("live.yaml").write_text(LIVE.replace(above, f"{above}{' ' * indent}{line}\n"))
+    Path("rows.jsonl").write_text(write_rows())
+    assert call(*RUN.split(), "--model", "builtin/random", "--json").code == 0
+
+
+def test_the_model_file_in_place_of_an_option_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
+) -> None:
+    """Its lines are a model file."""
+    monkeypatch.chdir(tmp_path)
+    mistake = next(one for one in MISTAKES if one.name == "requests at once are limited by an option")
+    lines = [line.strip() for line in mistake.said.splitlines()[2:6]]
+    Path("model.yaml").write_text("\n".join(lines))
+    Path("live.yaml").write_text(LIVE)
+    Path("rows.jsonl").write_text(write_rows())
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    assert call("check", *RUN.split()[1:], "--model", "model.yaml").code == 0
+
+
 def test_every_line_to_paste_is_pasted() -> None:
-    """But for those between which the user must decide, and those that leave a row to be mended."""
+    """But for those between which the user must decide, and those that leave something to be mended."""
     told = {one.name for one in MISTAKES if "write in the scorer" in one.said}
     assert told - set(PASTED) == {
         "truths are positions that may count from 0 or 1",
         "truths are positions, and one is not",
+        "choices are the options, and truths too",
     }
 
 

@@ -88,12 +88,6 @@ def test_explain(call: Call, compare: Compare, settle: Settle) -> None:
     compare("explain.txt", settle(call("explain", "answerkey-demo/runs/demo-1", "5").out))
 
 
-def test_check_plan(call: Call, compare: Compare) -> None:
-    """How the templates of the built-in example are evaluated."""
-    call("init", "mine")
-    compare("check-plan.txt", call("check", "mine", "--plan").out)
-
-
 def test_dry_run(call: Call, compare: Compare) -> None:
     """What the built-in example would ask."""
     call("init", "mine")

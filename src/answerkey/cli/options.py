@@ -173,9 +173,12 @@ FOREIGN = {
     "--datasets --data --input-data": "did you mean `--dataset`?",
     "-m --models": "did you mean `--model`?",
     "-o --output --output-path --output-dir --log-dir --work-dir": "did you mean `--out`?",
-    "--num-fewshot --fewshot --nshot -f": (
-        "few-shot examples are `examples` of the task's solver, of a ready-made task `--config shots=5`"
-    ),
+    "--num-fewshot --fewshot --nshot --shots --few-shot --n-shot -f": """\
+for a ready-made task write `--config shots=5`; in a task file write in `solver`:
+examples: {dataset: DATASET_KEY, num_examples: 5}
+and above the question in `input_messages`:
+- {role: user, content: "{{ example.question }}", for_each: examples}
+- {role: assistant, content: "{{ example.answer }}", for_each: examples}""",
     "--model-args --gen-kwargs --generation-config --temperature --max-tokens --top-p -M": (
         "parameters follow the model's name: `--model 'NAME?temperature=0&max_tokens=16'`"
     ),
@@ -183,13 +186,26 @@ FOREIGN = {
         "the address is part of the name: `--model http://HOST/v1#NAME`"
     ),
     "--api-key": "keys are environment values, such as `OPENAI_API_KEY`; `--env FILE` reads them from a file",
-    "--batch-size --max-connections --max-concurrency --num-concurrent -b -j": (
-        "how many requests are under way is `max_concurrent_requests` of a model file: `--model FILE`"
-    ),
-    "--epochs --repeats --num-trials": "trials are `trials: {num_trials: N}` of a task or run file",
+    "--batch-size --max-connections --max-concurrency --num-concurrent --concurrency --parallel -b -j": """\
+answerkey finds what the endpoint takes, up to 64 requests at once; for fewer write `model.yaml`:
+key: my-model
+display_name: My model
+max_concurrent_requests: 8
+config: {connection_type: provider_connection, provider_id: openai, model_key: gpt-4.1-nano}
+and run with `--model model.yaml`""",
+    "--epochs --repeats --num-trials --trials --n-trials": """\
+write in `definition` of the task file:
+trials: {num_trials: 5}""",
+    "--system --system-prompt --system-message --system-instruction": """\
+write as the first of `input_messages` in the task file:
+- {role: system, content: "Answer with the letter alone."}""",
     "--no-cache --use-cache": "did you mean `--cache-policy`?",
     "--trust-remote-code": "did you mean `--trust-code`?",
-    "--shuffle --random": "did you mean `--subsampling`?",
+    "--shuffle --shuffle-choices --shuffle-options": """\
+to show the options in another order write in `definition` of the task file:
+choice_order: {options: "{{ sample.options }}", orders: shuffled}
+to draw samples at random write `--num-samples 100 --subsampling random`""",
+    "--random": "did you mean `--subsampling`?",
     "--threshold --min-score --fail-below": "did you mean `--fail-under`?",
 }
 

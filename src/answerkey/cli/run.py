@@ -458,7 +458,7 @@ def export_prompts_command(
     "check",
     "check questions.jsonl",
     "check my-project",
-    "check task.yaml --dataset questions.jsonl --plan",
+    "check task.yaml --dataset questions.jsonl",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete_task)
 @option(
@@ -468,13 +468,11 @@ def export_prompts_command(
     shell_complete=complete_model,
 )
 @add_options(*TASK_OPTIONS, *POLICY_OPTIONS)
-@click.option("--plan", is_flag=True, help="Show how each template is evaluated.")
 def check_command(
     console: Console,
     files: tuple[str, ...],
     *,
     completion_columns: tuple[str, ...],
-    plan: bool,
     **options: Any,
 ) -> int:
     """Find every mistake in FILE that can be found without a model; several files one by one.
@@ -504,7 +502,7 @@ def check_command(
     else:
         for file, one in checked.items():
             console.print_lines([line(Span(file, "title"))] if len(checked) > 1 else [])
-            console.print_lines(draw_check(one, console.width, with_plan=plan))
+            console.print_lines(draw_check(one, console.width))
     codes = (error.exit_code for one in checked.values() for error in one.errors)
     return max(codes, default=0)
 

@@ -22,7 +22,7 @@ from answerkey.datasets.columns import fill_column
 from answerkey.datasets.rows import ID_COLUMN, Rows, get_inside, read_cells, split_name
 from answerkey.errors import DataError, Place, listing, refuse_column
 from answerkey.text import parse_python
-from answerkey.types import Samples
+from answerkey.types import OPTION_TEXT_KEYS, Samples
 
 Texts = tuple[str, ...]
 Cells = pl.Series | list[object]
@@ -52,7 +52,7 @@ _LONGEST_LIST = 100_000
 #: A list of texts as NumPy prints it, without commas: Python would read a single text.
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 #: What a list of options says of each, where it says more than the text.
-_TEXT_KEYS, _LABEL_KEYS = ("text", "content", "value", "option"), ("label", "key", "id", "letter")
+_TEXT_KEYS, _LABEL_KEYS = OPTION_TEXT_KEYS, ("label", "key", "id", "letter")
 _MARK_KEYS = ("is_correct", "correct", "isCorrect")
 
 

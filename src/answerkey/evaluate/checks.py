@@ -14,32 +14,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
 
 import polars as pl
 
 from answerkey.datasets.dataset import Shard
-from answerkey.datasets.questions import NAMES, find_numbered, read_option_cell
+from answerkey.datasets.questions import read_option_cell
 from answerkey.datasets.rows import Rows
 from answerkey.errors import AnswerkeyError, DataError, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
 from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
-from answerkey.reader.explain import shorten
 from answerkey.scorers import (
     Scorer,
-    asks_model,
     build_scores,
     compile_templates,
-    find_role,
     resolve_rows,
     try_action,
 )
 from answerkey.solvers import SingleTurnSolver, find_column_field, require_known
-from answerkey.spec import ScoringStep, Specification, Task
+from answerkey.spec import ScoringStep, Task
 from answerkey.spec.nodes import Node
-from answerkey.templates import ACTION_NAMES, Plan, RowError, Template, TemplateStopped
+from answerkey.templates import RowError, Template, TemplateStopped
 from answerkey.text import show_place
 from answerkey.types import Completion, Completions, Notice, Samples, Scores, ScoreStatus
 
@@ -93,18 +89,20 @@ class RowProblems:
         """
         common, left, rows = list[AnswerkeyError](), len(self.failed), prepared.dataset.rows
         for step in prepared.task.scoring:
-            name, above = f"scorer `{step.key}`", prepared.task.places.at("definition", "scorers", step.index)
-            is_bad = any(kind == name for kind, _ in self.shown)
-            if found := find_common(step.scorer, rows, self.failed, above) if is_bad else None:
-                same, mended, unlike, others = found
-                common.append(same)
-                left = max(left - mended, min(left, unlike))
-                # Of this scorer, only rows that are not so are shown.
-                self.shown = [one for one in self.shown if one[0] != name]
-                self.counts = Counter({kind: n for kind, n in self.counts.items() if kind[0] != name})
-                for problem in step.scorer.check_rows(others)[0]:
-                    self.add(name, problem.error)
-                self.counts[name, same.code] += unlike - len(others)
+            kind, above = f"scorer `{step.key}`", prepared.task.places.at("definition", "scorers", step.index)
+            codes = [code for code in _COMMON if self.counts[kind, code] >= max(FEWEST, len(rows) / 2)]
+            if not codes or not hasattr(step.scorer, TRUTH):
+                continue
+            count = self.counts[kind, codes[0]]
+            shared = describe_common(codes[0], count, step.scorer, rows, self.failed, above)
+            if shared is None:
+                continue
+            common.append(shared)
+            left -= count
+            # Truths are compared with choices: those are to be right first.
+            self.shown = [(name, error) for name, error in self.shown if name != kind]
+            self.counts = Counter({key: n for key, n in self.counts.items() if key[0] != kind})
+        left = max(left, len({error.where for _, error in self.shown}))
         allow = f"run with `--allow-failed {left}` to score the rest and report"
         shown: list[AnswerkeyError] = []
         for _, error in self.shown:
@@ -186,215 +184,140 @@ def check_whole(problems: RowProblems, prepared: Prepared) -> None:
     problems.fatal.extend(find_unreadable(prepared))
 
 
-# What bad rows have in common, and the lines of their scorer that make them good.
+# What most rows have in common: one error in place of thousands, and a hint by what their values look like.
 #
-# A dataset whose truths are all 0 to 3, `(B)`, lower case or an option's text has one mistake, not thousands.
-# Changes of the scorer are tried on the rows by the scorer's own check. One is offered where it makes many
-# rows good and leaves the good ones as they are, and where pasting it would not give a wrong truth to a row
-# that is an error now.
+# The lines of a hint fail on values that look otherwise: none gives a wrong truth to a row that has none.
 
-TRUTH, CHOICES, OPTIONS = "ground_truth_choice", "choices", "options"
-#: So many rows, or all there are, have something in common; so many of them are shown.
+TRUTH, CHOICES = "ground_truth_choice", "choices"
+#: So many rows at least have something in common; so many of them are shown.
 FEWEST = 3
-#: Changes are tried on so many bad rows first; and so many that one mends, or does not, are kept.
+#: So many bad rows are looked at for a hint.
 TRIED = 50
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LONE = re.compile(r"\s*\{\{-?\s*([^{}]+?)\s*-?\}\}\s*")
 _CODE = re.compile(r"\w+(?:\.\w+|\[[^\[\]]*\])*")
-_PLACE, _OPTION = "the position of its choice, counted from", "the text of its option"
-_WHOLE = "{x} | int | string == {x} | string | replace('.0', '') and {x} | int >= "
-#: Marks around a label: those that are usual together, then all.
-_MARKS = ("()", ".", "[]", "):", "*", "()[].:,;*_\"' ")
-_NAME_IT = "correct the rows, or name the column that holds it: COLUMNS"
-_SECRET = "use a part of the dataset that has its truths, such as `validation`"  # noqa: S105 - no password
-#: What a truth may be, and the code that reads it: `x` is the code of the truth, `l` of the labels, `o` of
-#: the options, `m0` and `m1` map numbers to labels. Where the code takes more than is meant, what must hold.
-_TRUTHS = (
-    (f"{_PLACE} 0", "{l}[{x}]", "{x} is integer and {x} >= 0"),
-    (f"{_PLACE} 0", "{m0}[{x} | string]", ""),
-    (f"{_PLACE} 0", "{l}[{x} | int]", _WHOLE + "0"),
-    (f"{_PLACE} 1", "{l}[{x} - 1]", "{x} is integer and {x} >= 1"),
-    (f"{_PLACE} 1", "{m1}[{x} | string]", ""),
-    (f"{_PLACE} 1", "{l}[{x} | int - 1]", _WHOLE + "1"),
-    (_OPTION, "{l}[{o}.index({x})]", "{o}.count({x}) == 1"),
-    ("a list of one", "{x} | join", ""),
-    ("a label in the wrong case", "{x} | upper", ""),
-    ("a label in the wrong case", "{x} | lower", ""),
-    *(("a label with marks around it", f"{{x}} | trim({one!r})", "") for one in _MARKS),
-    *(("a label with marks, in the wrong case", f"{{x}} | trim({one!r}) | upper", "") for one in _MARKS),
-    *(("a label and the text of its option", f"{{x}}.split({one!r})[0] | trim('( ')", "") for one in ".):"),
-)
-#: The same for choices, by the type of their cells, with the code of the options.
-_SPLITS = [(f"{{c}}.split({mark!r}) | map('trim') | list", "") for mark in ",;|"]
-_CHOICES: dict[type, tuple[str, list[tuple[str, str]]]] = {
-    str: ("one text", [*_SPLITS, ("{c} | list", "")]),
-    dict: ("a mapping", [("{c}.label", "{c}.text"), ("{c} | list", "{c}.values() | list")]),
-    list: ("the texts of the options, not labels", [(f"{_LETTERS!r}[:{{c}} | length] | list", "{c}")]),
+_MARKS = "()[].:,;*_ "
+#: By code, the first one first: the field of the scorer that is at fault, and what such rows have in common.
+_COMMON = {
+    "E205": (CHOICES, "the choices are no list of labels"),
+    "E204": (TRUTH, "the ground truth is none of the choices"),
 }
-#: What can be said of rows that no line mends: the field, what must hold of its code, what it is, what to do.
-_SAID = (
-    (TRUTH, "{x} is none", "the ground truth is null", _NAME_IT),
-    (CHOICES, "{x} is none", "the choices are null", _NAME_IT),
-    (TRUTH, "{x} | string == '-1'", "the ground truth is -1, as where it is kept secret", _SECRET),
-    (CHOICES, "{x} is not none", "the choices are no list of labels", _NAME_IT),
-    (TRUTH, "{x} is not none", "the ground truth is none of the choices", _NAME_IT),
-)
 
 
-@dataclass
-class Mend:
-    """What rows have in common, and the lines to write; without lines there is only something to say.
+def describe_common(
+    code: str, count: int, scorer: Scorer, rows: Rows, failed: Sequence[int], written: Node
+) -> DataError | None:
+    """Return the error for a problem that `count` rows have; `written` is their scorer in its file.
 
-    `test` says the same as the lines, and fails on values that are not so. `way` is what the truth is. Then:
-    how many bad rows it mends, how many good ones it leaves as they are, of how many the lines make something
-    that is not meant, and some bad rows that it does or does not mend.
+    None where they are few and differ: those are better told singly.
     """
-
-    what: str
-    lines: dict[str, str]
-    test: dict[str, str]
-    way: str = ""
-    hint: str = ""
-    mended: int = 0
-    kept: int = 0
-    spoilt: int = 0
-    rows: list[int] = field(default_factory=list)
-    others: list[int] = field(default_factory=list)
-
-    def fits(self, total: int, bad: int) -> bool:
-        """Return whether it is worth telling of so many rows, of which so many are bad."""
-        if not self.lines:  # rows that are wrong in several ways are better told singly, if all can be
-            return self.mended >= max(SHOWN + 1 if self.way else FEWEST, total / 2)
-        # A position may look like a label: all of them are meant.
-        is_position = self.way.startswith(_PLACE) and self.mended + self.kept == total
-        is_common = is_position or self.mended >= min(FEWEST, total)
-        return is_common and self.kept == total - bad and not self.spoilt
-
-
-def find_common(
-    scorer: Scorer, rows: Rows, failed: Sequence[int], written: Node
-) -> tuple[DataError, int, int, Samples] | None:
-    """Return an error for what many bad rows have in common, how many do and how many do not, some of these.
-
-    Some of the `failed` rows are bad for this scorer, which is `written` in a file. None when no more than a
-    few rows are alike.
-    """
-    templates, _ = compile_templates(scorer)
-    few, total, bad = _take(rows, failed), len(rows), 0
-    possible = _list_mends(templates, few) if {TRUTH, CHOICES} <= templates.keys() else ()
-    hits = [(int(_try(one.test, templates, few)[0].sum()), one) for one in possible]
-    mends = [one for hit, one in hits if hit and 2 * hit >= max(hits, key=itemgetter(0))[0]]
-    for start in range(0, total if mends else 0, SHARD_ROWS):
-        samples = rows.slice(start, SHARD_ROWS).load()
-        was_good, before = _try({}, templates, samples)
-        bad += len(samples) - int(was_good.sum())
-        for mend in mends:
-            is_good, truths = _try(mend.test, templates, samples)
-            is_same = is_good if mend.way.startswith(_PLACE) else is_good & truths.eq_missing(before)
-            mend.spoilt += int((_try(mend.lines, templates, samples)[0] & ~is_good).sum())
-            mend.mended += int((is_good & ~was_good).sum())
-            mend.kept += int((is_same & was_good).sum())
-            mend.rows += (start + (is_good & ~was_good).arg_true().head(TRIED)).to_list()
-            mend.others += (start + (~is_good & ~was_good).arg_true().head(TRIED)).to_list()
-    fit = [one for one in mends if one.fits(total, bad)]
-    fit = [one for one in fit if one.lines] or fit
-    if not fit:
+    field, what = _COMMON[code]
+    samples = rows.take(pl.Series(failed[:TRIED], dtype=pl.UInt32)).load()
+    problems = [one for one in scorer.check_rows(samples)[0] if one.error.code == code]
+    bad, (templates, _) = samples.take([one.position for one in problems]), compile_templates(scorer)
+    messages = [re.sub(r"^sample `.*?`: ", "", one.error.message) for one in problems]
+    proposals = [one for one in _read_otherwise(code, templates, bad) if _mends(one, templates, bad)]
+    if not proposals and count <= SHOWN and len(set(messages)) > 1:
         return None
-    best = [one for one in fit if one.mended == max(one.mended for one in fit)]
-    # Ways to read a truth between which no row decides.
-    rivals = {one.way: one for one in reversed(best) if one.way.startswith((_PLACE, _OPTION))}
-    first, chosen = best[0], list(rivals.values())[::-1] if best[0].way in rivals else best[:1]
-    names = [name for name in (CHOICES, TRUTH) if name in (first.lines or list(first.test)[:1])]
-    samples = _take(rows, first.rows)
-    shown = names if first.lines else (CHOICES, TRUTH)
-    values = zip(*(templates[name].values(samples) for name in shown), strict=True)
-    texts = [", ".join("null" if one is None else shorten(one) for one in row) for row in values]
-    order = sorted(range(len(texts)), key=lambda row: (texts.index(texts[row]) != row, row))
-    scope = f"all {total:,} rows" if first.mended == total else f"{first.mended:,} of {total:,} rows"
-    told = [f"{scope}: {', or '.join([first.what, *(one.way for one in chosen[1:])])}"]
-    told += [f"{show_place(samples.place(row))}: {texts[row]}" for row in sorted(order[:FEWEST])]
-    blocks = ["\n".join(f"{name}: {value}" for name, value in one.lines.items()) for one in chosen]
-    hint = "\nor, if that is meant:\n".join(["write in the scorer:\n" + blocks[0], *blocks[1:]])
-    hint = hint if first.lines else first.hint.replace("COLUMNS", listing(rows.columns))
-    where, code = written.at(names[0]).place, "E205" if CHOICES in names else "E204"
-    error = DataError(code, "\n".join(told), where=where, hint=hint)
-    return error, first.mended, bad - first.mended, _take(rows, first.others)
+    hint = f"correct the rows, or name the column that holds it: {listing(rows.columns)}"
+    if proposals:
+        blocks = [_write_fields(one) for one in proposals]
+        hint = "\nor, if that is meant:\n".join([f"write in the scorer:\n{blocks[0]}", *blocks[1:]])
+    elif code == "E204" and {str(one) for one in templates[TRUTH].values(bad)} == {"-1"}:
+        hint = "the truths are kept secret: use a part of the dataset that has them, such as `validation`"
+    scope = f"all {len(rows):,} rows" if count == len(rows) else f"{count:,} of {len(rows):,} rows"
+    lines = [f"{scope}: {what}"]
+    for row, message in enumerate(messages[:FEWEST]):
+        lines.append(f"{show_place(bad.place(row))}: {message}")
+    return DataError(code, "\n".join(lines), where=written.at(field).place, hint=hint)
 
 
-def _take(rows: Rows, positions: Sequence[int]) -> Samples:
-    return rows.take(pl.Series(positions[:TRIED], dtype=pl.UInt32)).load()
+def _mends(proposal: Mapping[str, str], templates: Mapping[str, Template], samples: Samples) -> bool:
+    """Return whether the fields of a proposal read most of these bad rows."""
+    changed = {name: Template.compile(f"{{{{ {code} }}}}") for name, code in proposal.items()}
+    rows = resolve_rows({**templates, **changed}, samples)
+    is_good = rows.reasons().is_null() if TRUTH in proposal else rows.choices.is_not_null()
+    return 2 * int(is_good.sum()) > len(samples)
 
 
-def _try(
-    test: Mapping[str, str], templates: Mapping[str, Template], samples: Samples
-) -> tuple[pl.Series, pl.Series]:
-    """Return which rows are good with changed lines, and their truths."""
-    try:
-        changes = {name: Template.compile(json.loads(value)) for name, value in test.items()}
-        found = resolve_rows({**templates, **changes}, samples)
-    except AnswerkeyError:  # a column may be called anything
-        return pl.repeat(False, len(samples), eager=True), pl.repeat(None, len(samples), eager=True)  # noqa: FBT003 - Polars'
-    return found.reasons().is_null(), found.truths
-
-
-def _list_mends(templates: Mapping[str, Template], few: Samples) -> Iterator[Mend]:
-    """Yield changes to try, the simplest first: of choices, truths or both; then what can be said."""
+def _read_otherwise(code: str, templates: Mapping[str, Template], samples: Samples) -> list[dict[str, str]]:
+    """Return the fields of a scorer that would read these bad rows, in each way that may be meant."""
     truth, choices = (_find_code(templates[name]) for name in (TRUTH, CHOICES))
-    stated = resolve_rows({CHOICES: templates[CHOICES]}, few).choices
-    constant = "".join(stated[0]) if templates[CHOICES].kind == "constant" else ""
-    # What the choices are, lines for that and to test it, the code of the labels, all labels, the options.
-    readings: list[tuple[str, dict[str, str], dict[str, str], str, str, str]] = []
-    readings.append(("", {}, {}, repr(constant) if constant else choices, constant, ""))
-    cell = next((one for one in templates[CHOICES].values(few) if one is not None), None)
-    if choices and stated.null_count() and type(cell) in _CHOICES:
-        what, forms = _CHOICES[type(cell)]
-        for code, texts in ((one.format(c=choices), more.format(c=choices)) for one, more in forms):
-            options = {OPTIONS: _write(texts)} if texts and OPTIONS not in templates else {}
-            lines = test = {CHOICES: _write(code)} | options
-            size = len(cell) if isinstance(cell, list) else 0
-            if size:
-                must = f"{choices} is not string and {choices} is not mapping"
-                test = {CHOICES: _write(f"{code} if {must}")} | options
-            if 1 < size <= len(_LETTERS):  # the same labels in every row, if it has as many
-                same = {CHOICES: _write(f"{code} if {must} and {choices} | length == {size}")} | options
-                fixed = {CHOICES: json.dumps([*_LETTERS[:size]])} | options
-                readings.append((what, fixed, same, repr(_LETTERS[:size]), _LETTERS[:size], texts))
-            labels = repr(_LETTERS) if size else f"({code})"
-            readings.append((what, lines, test, labels, "", f"({texts})" if " " in texts else texts))
-    columns = [one for name in NAMES["options"] for one in few.columns if one.lower() == name]
-    known = [f"sample.{one}" if one.isidentifier() else f"sample[{one!r}]" for one in columns]
-    spread = f"[{', '.join(f'sample[{one!r}]' for one in find_numbered(few.columns))}]"
-    given = [_find_code(templates[OPTIONS])] if OPTIONS in templates else [*known, spread]
-    for what, lines, test, labels, names, texts in readings:
-        said = f"the choices are {what}" if what else ""
-        if lines:
-            yield Mend(said, lines, test)
-        maps = [repr({str(at): one for at, one in enumerate(names, base)}) for base in (0, 1)]
-        for way, form, must in _TRUTHS if truth else ():
-            for option in filter(None, [texts, *given]) if "{o}" in form else [""]:
-                code = form.format(x=truth, l=labels, o=option, m0=maps[0], m1=maps[1])
-                tried = f"{code} if {must.format(x=truth, o=option)}" if must else code
-                both = "; ".join(filter(None, [said, f"the ground truth is {way}"]))
-                yield Mend(both, lines | {TRUTH: _write(code)}, test | {TRUTH: _write(tried)}, way)
-    good = {TRUTH: '"A"', CHOICES: '["A", "B"]'}
-    for name, must, said, hint in _SAID:
-        code = truth if name == TRUTH else choices
-        if code and (must != "{x} is not none" or bool(stated.null_count()) == (name == CHOICES)):
-            test = {name: _write(f"{json.loads(good[name])!r} if {must.format(x=code)}")}
-            test |= {one: value for one, value in good.items() if one != name}
-            yield Mend(said, {}, test, way="any" if "not" in must else "", hint=hint)
+    if code == "E205":
+        cells = templates[CHOICES].values(samples)
+        are_alike = 2 * sum(type(cell) is type(cells[0]) for cell in cells) > len(cells)
+        fields = _read_choices(choices, cells[0]) if choices and are_alike else {}
+        return [fields] if fields else []
+    labels = ""
+    if templates[CHOICES].kind == "constant":
+        labels = "".join(resolve_rows({CHOICES: templates[CHOICES]}, samples).choices[0])
+        choices = repr(labels)
+    if not truth or not choices:
+        return []
+    truths = templates[TRUTH].values(samples)
+    expressions = _read_truths(truth, truths, choices, labels)
+    for name in samples.columns if not expressions else ():
+        cells = samples.values(name)
+        if all(isinstance(cell, list) and one in cell for cell, one in zip(cells, truths, strict=True)):
+            column = f"sample.{name}" if name.isidentifier() else f"sample[{name!r}]"
+            expressions = [f"{choices}[{column}.index({truth})]"]
+    return [{TRUTH: one} for one in expressions]
+
+
+def _read_truths(truth: str, values: Sequence[object], choices: str, labels: str) -> list[str]:
+    """Return how positions, lists of one, and labels with something around them are read.
+
+    `truth` and `choices` are the code of both, `labels` the choices where they are the same in every row.
+    """
+    texts = [str(one) for one in values]
+
+    def look_like(pattern: str) -> bool:
+        return 2 * sum(re.fullmatch(pattern, text, re.IGNORECASE) is not None for text in texts) > len(texts)
+
+    label = f"[{re.escape(labels)}]" if labels else r"\w"
+    if look_like(r"\d+(\.0)?"):
+        if not labels:
+            return [f"{choices}[{truth}]", f"{choices}[{truth} - 1]"][: 1 if "0" in texts else 2]
+        ending = ".0" if "." in texts[0] else ""
+        maps = [{f"{at}{ending}": one for at, one in enumerate(labels, base)} for base in (0, 1)]
+        fitting = [one for one in maps if {*texts} & {f"0{ending}", f"{len(labels)}{ending}"} <= one.keys()]
+        return [f"{one}[{truth} | string]" for one in fitting]
+    if look_like(rf"\['{label}'\]"):
+        return [f"{truth} | join"]
+    if look_like(rf"[{re.escape(_MARKS)}]*{label}[{re.escape(_MARKS)}]*"):
+        return [f"{truth} | trim({_MARKS!r}) | {'lower' if labels.islower() else 'upper'}"]
+    if look_like(rf"\(?{label}[.):] .*"):
+        return [f"{truth}.split({texts[0].lstrip('(')[1]!r})[0] | trim('( ')"]
+    return []
+
+
+def _read_choices(choices: str, cell: object) -> dict[str, str]:
+    """Return how labels are read from the cell of a row that is no list of them; nothing where none are."""
+    if isinstance(cell, str):
+        mark = next((one for one in ",;|" if one in cell), "")
+        return {CHOICES: f"{choices}.split({mark!r}) | map('trim') | list" if mark else f"{choices} | list"}
+    if isinstance(cell, Mapping):
+        if {"label", "text"} <= cell.keys():
+            return {CHOICES: f"{choices}.label", "options": f"{choices}.text"}
+        return {CHOICES: f"{choices} | list", "options": f"{choices}.values() | list"}
+    if not isinstance(cell, list) or not any(len(str(one)) > 1 for one in cell):
+        return {}
+    for key in ("key", "label") if isinstance(cell[0], Mapping) else ():
+        if {key, "text"} <= cell[0].keys():
+            return {CHOICES: f"{choices} | map(attribute='{key}') | list", "options": choices}
+    return {CHOICES: f"{_LETTERS!r}[:{choices} | length] | list", "options": choices}
 
 
 def _find_code(template: Template) -> str:
     """Return the expression of a template that is nothing else; "" for any other."""
-    found = _LONE.fullmatch(template.source) if isinstance(template.source, str) else None
-    code = found[1] if found else ""
+    lone = _LONE.fullmatch(template.source) if isinstance(template.source, str) else None
+    code = lone[1] if lone else ""
     return code if not code or _CODE.fullmatch(code) else f"({code})"
 
 
-def _write(code: str) -> str:
-    """Return a template as a value of YAML."""
-    return json.dumps(f"{{{{ {code} }}}}", ensure_ascii=False)
+def _write_fields(expressions: Mapping[str, str]) -> str:
+    """Return fields of a scorer as lines of YAML."""
+    return "\n".join(f"{name}: {json.dumps(f'{{{{ {code} }}}}')}" for name, code in expressions.items())
 
 
 # Whether the prompt shows the options: a model that does not see them can only guess a letter.
@@ -572,49 +495,3 @@ def _try_row(attempt: Try, task: Task, sample: Samples) -> RowError | None:
         is_in_parts |= is_text
         told[missing["name"]] = problem
     return None
-
-
-# How each template of a task will be evaluated on its dataset: what `check --plan` shows.
-
-
-@dataclass(frozen=True)
-class PlannedTemplate:
-    """A template by the name of its field, and how it will be evaluated."""
-
-    field: str
-    template: Template
-    plan: Plan
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """The columns that it reads; None: any."""
-        columns = self.template.columns
-        return None if columns is None else tuple(sorted(columns))
-
-
-def plan_templates(specification: Specification, samples: Samples) -> tuple[PlannedTemplate, ...]:
-    """Return the filters of a dataset and every template of its task, in the order in which they are used.
-
-    `samples` are any rows of the dataset: only their columns matter.
-    """
-    dataset, task, solver = specification.dataset, specification.task, specification.task.solver
-    asking = [step for step in task.scoring if asks_model(step.scorer)]
-    judges = {step.key for step in asking if find_role(step.scorer) == "judge"}
-    has_examples = isinstance(solver, SingleTurnSolver) and solver.examples is not None
-    found = [
-        PlannedTemplate(
-            f"dataset {dataset.key}.filters.{position}.expression", template, template.plan(samples)
-        )
-        for position, template in enumerate(one.row_template for one in dataset.source.filters)
-    ]
-    for name, template in task.templates():
-        is_prompt, is_judged = name.startswith("solver."), name.rpartition(".")[0] in judges
-        if not is_prompt and not is_judged:
-            plan = template.plan(samples, later=ACTION_NAMES)
-        else:
-            plan = template.plan(samples, as_text=True)
-            if plan.kind != "constant" and (is_judged or has_examples):
-                beside = "completion" if is_judged else "examples"
-                plan = Plan("rows", plan.reads, f"the prompt is written with the {beside} of each row")
-        found.append(PlannedTemplate(name, template, plan))
-    return tuple(found)

@@ -36,7 +36,6 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
-from answerkey.evaluate.checks import PlannedTemplate, plan_templates
 from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
@@ -622,12 +621,11 @@ def score(
 
 @dataclass(frozen=True)
 class CheckedTask:
-    """What `check` looked at: rows, and how each template will be evaluated."""
+    """What `check` looked at."""
 
     key: str
     dataset: str
     rows: int
-    templates: tuple[PlannedTemplate, ...]
 
 
 @dataclass(frozen=True)
@@ -656,10 +654,8 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
         notices.extend([*dataset.notices, *found.notices])
-        if number:  # of another model
-            continue
-        templates = plan_templates(specification, dataset.rows.slice(0, 1).load())
-        tasks.append(CheckedTask(specification.key, dataset.name, len(dataset), templates))
+        if number == 0:  # the others are the same tasks with another model
+            tasks.append(CheckedTask(specification.key, dataset.name, len(dataset)))
     unique = distinct(errors)
     return Checked(tuple(sort_errors(unique)), tuple(dict.fromkeys(notices)), tuple(tasks))
 

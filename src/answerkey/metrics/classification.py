@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -252,7 +252,8 @@ class _Classification(CountingMetric):
 class BinaryClassification(_Classification):
     """Accuracy, precision, recall and F1 of a yes/no question.
 
-    A sample whose truth or prediction is neither of the two answers is left out and counted.
+    A prediction that is neither of the two answers, or null, is a miss of its true class. Only a sample whose
+    truth is neither of them, or null, is left out and counted.
     """
 
     field_gt: str
@@ -269,63 +270,71 @@ class BinaryClassification(_Classification):
             raise SpecError("E108", message, hint="give the two answers that are to be told apart")
 
     def collect(self, counts: ValueCounts) -> Part:
-        """Return the four counts, and examples of labels that are neither answer."""
+        """Return how often each answer is predicted as what, and examples of truths that are neither."""
         answers = {
             write_label(self.positive_answer): "positive",
             write_label(self.negative_answer): "negative",
         }
-        found: Counter[str] = Counter()
+        pairs: Counter[str] = Counter()
         others: set[str] = set()
-        for values, rows in counts.counts:
-            labels = [write_label(value) for value in values]
-            if None in values:
+        for (truth, predicted), rows in counts.counts:
+            label = write_label(truth)
+            if truth is None:
                 counts.leave_out(NULL, rows)
-            elif not answers.keys() >= set(labels):
+            elif label not in answers:
                 counts.leave_out(NEITHER_ANSWER, rows)
-                others = set(sorted(others | (set(labels) - answers.keys()))[:SHOWN_EXAMPLES])
+                others = set(sorted({*others, label})[:SHOWN_EXAMPLES])
             else:
                 counts.n += rows
-                found[" as ".join(answers[label] for label in labels)] += rows
-        return counts.build(counts=dict(found), others=sorted(others))
+                prediction = None if predicted is None else answers.get(write_label(predicted))
+                pairs[f"{answers[label]} as {prediction or 'neither'}"] += rows
+        return counts.build(counts=dict(pairs), others=sorted(others))
 
     def finish(self, part: Part) -> list[MetricValue]:
         """Return accuracy, precision, recall and F1."""
         self.check(part)
-        counts: Counter[str] = Counter(part.get("counts", {}))
-        details = {name: counts[pair] for name, pair in _PAIRS.items()}
-        accuracy = (details["true_positives"] + details["true_negatives"], part.get("n", 0))
+        outcomes = _count_outcomes(part.get("counts", {}))
+        accuracy = (outcomes["true_positives"] + outcomes["true_negatives"], part.get("n", 0))
         others = ", ".join(shorten(label) for label in part.get("others", [])[:SHOWN_EXAMPLES])
         answers = f"{self.positive_answer!r} or {self.negative_answer!r}"
         empty = f"{NOTHING_COUNTED}: instead of {answers} there is {others}" if others else NOTHING_COUNTED
         return [
-            self.state_share("accuracy", accuracy, part, empty=empty, details=details),
-            *self.state_rates("", write_label(self.positive_answer), _rate_answers(counts), part),
+            self.state_share("accuracy", accuracy, part, empty=empty, details=outcomes),
+            *self.state_rates("", write_label(self.positive_answer), _rate_answers(outcomes), part),
         ]
 
     def ratios(self, part: Part, whole: Part) -> dict[str, Ratio]:  # noqa: ARG002 - the names need no whole
         """Return the sums of some samples whose ratio is the value, for each value."""
-        counts: Counter[str] = Counter(part["counts"])
-        n = part["n"]
-        shares = {"accuracy": (counts[_PAIRS["true_positives"]] + counts[_PAIRS["true_negatives"]], n)}
-        return {name: Ratio(*share, n) for name, share in (shares | _rate_answers(counts)).items()}
+        outcomes, n = _count_outcomes(part["counts"]), part["n"]
+        shares = {"accuracy": (outcomes["true_positives"] + outcomes["true_negatives"], n)}
+        return {name: Ratio(*share, n) for name, share in (shares | _rate_answers(outcomes)).items()}
 
     def value_names(self) -> ValueNames:
         """Return what the values will be called."""
         return ValueNames(("accuracy", *RATES), is_share=True)
 
 
-#: Truth and prediction, by what such a sample is called.
-_PAIRS = {
-    "true_positives": "positive as positive",
-    "false_positives": "negative as positive",
-    "false_negatives": "positive as negative",
-    "true_negatives": "negative as negative",
+#: What a sample with such a truth and such a prediction is called. One that is positive and read as neither
+#: answer is a false negative; one that is negative is a miss too, but no false positive.
+_OUTCOMES = {
+    "positive as positive": "true_positives",
+    "negative as positive": "false_positives",
+    "positive as negative": "false_negatives",
+    "positive as neither": "false_negatives",
+    "negative as negative": "true_negatives",
+    "negative as neither": "missed_negatives",
 }
 
 
-def _rate_answers(counts: Counter[str]) -> Rates:
-    hits, false_alarms, misses, _ = (counts[pair] for pair in _PAIRS.values())
-    return list_rates(hits, false_alarms, misses)
+def _count_outcomes(pairs: Mapping[str, int]) -> dict[str, int]:
+    outcomes = dict.fromkeys(_OUTCOMES.values(), 0)
+    for pair, rows in pairs.items():
+        outcomes[_OUTCOMES[pair]] += rows
+    return outcomes
+
+
+def _rate_answers(outcomes: Mapping[str, int]) -> Rates:
+    return list_rates(outcomes["true_positives"], outcomes["false_positives"], outcomes["false_negatives"])
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ MODEL_CALL_FAILED = frozenset(["JUDGE_CALL_FAILED", "FALLBACK_CALL_FAILED"])
 NOT_SCORING = MODEL_CALL_FAILED | {STOPPED_EARLY}
 #: Why we and another tool differ where our scorer found the completion VALID.
 READ_ALIKE, READ_ANOTHER, READ_NOTHING = "READ_ALIKE", "READ_ANOTHER", "THEY_READ_NOTHING"
+FORMAT_FAILURE = "FORMAT_FAILURE"
 
 #: What a reason is grouped by: all before its second colon, for `SNIPPET_FAILED (raised): KeyError: 'x'`
 #: has as many forms as there are keys.
@@ -355,8 +356,8 @@ def _compare_verdicts(ids: pl.Series, completions: Completions | None, scores: S
         not_compared  why → count: NOT_JUDGED and PARTLY_RIGHT by them, NOT_SCORED by us
 
     A reason is why our scorer found the completion INVALID, or what was read: READ_ANOTHER,
-    THEY_READ_NOTHING, or READ_ALIKE where the same answer was read and the truths differ. Empty where nobody
-    else has judged, or we do not say right.
+    THEY_READ_NOTHING, FORMAT_FAILURE where they compared the whole text, or READ_ALIKE where the same answer
+    was read and the truths differ. Empty where nobody else has judged, or we do not say right.
     """
     correct = scores.column("is_correct")
     if completions is None or "their_score" not in completions.frame.columns or correct is None:
@@ -365,6 +366,8 @@ def _compare_verdicts(ids: pl.Series, completions: Completions | None, scores: S
         return {}
     said = completions.frame
     nothing = pl.repeat(None, said.height, dtype=pl.String, eager=True)
+    their_text = pl.col("their_answer").fill_null("").str.strip_chars()
+    whole_text = said["completion"].str.strip_chars()
     table = pl.DataFrame(
         {
             "sample_id": ids.cast(pl.String),
@@ -377,18 +380,19 @@ def _compare_verdicts(ids: pl.Series, completions: Completions | None, scores: S
             "validity": scores.text("completion_validity"),
             "why": scores.text("validity_reason"),
         }
-    )
+    ).with_columns(is_whole_text=their_text == whole_text)
     is_scored = (pl.col("status") == ScoreStatus.SCORED.value) & pl.col("ours").is_in([0.0, 1.0])
     is_scored = is_scored.fill_null(value=False)
     is_compared = (is_scored & pl.col("theirs").is_in([0.0, 1.0])).fill_null(value=False)
-    has_read = pl.col("their_answer").fill_null("").str.strip_chars() != ""
     reason = (
         pl.when((pl.col("validity") == Validity.INVALID.value) & (pl.col("theirs") == 1))
         .then(pl.coalesce("why", pl.lit(Validity.INVALID.value)))
         .when(pl.col("their_answer") == pl.col("predicted_choice"))
         .then(pl.lit(READ_ALIKE))
-        .when(~has_read & (pl.col("theirs") == 0))
+        .when((their_text == "") & (pl.col("theirs") == 0))
         .then(pl.lit(READ_NOTHING))
+        .when(pl.col("is_whole_text") & (pl.col("theirs") == 0))
+        .then(pl.lit(FORMAT_FAILURE))
         .otherwise(pl.lit(READ_ANOTHER))
     )
     ours, theirs = pl.col("ours") == 1, pl.col("theirs") == 1

@@ -37,18 +37,9 @@ from answerkey.text import (
 # ------------------------------------------------------------------------------------------------ check
 
 
-def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list[Line]:
-    """Return every error, every warning, with `with_plan` how templates are evaluated, and the count."""
+def draw_check(checked: Checked, width: int) -> list[Line]:
+    """Return every error, every warning, and the count."""
     blocks = [draw_problems(checked.errors, width), *map(draw_notice, checked.notices)]
-    for task in checked.tasks if with_plan else ():
-        lines = [line(Span(f"Templates of task {task.key}", "title"))]
-        for one in task.templates:
-            first, *more = wrap(make_visible(str(one.plan)), width - len(f"{INDENT}{INDENT}template{GAP}"))
-            facts = [("template", str(one.template.source)), ("plan", first)]
-            rows = [(Span(name, "dim"), text) for name, text in (*facts, *(("", text) for text in more))]
-            table = Table(("", ""), rows, "<<", flexible=1)
-            lines += [line(f"{INDENT}{one.field}"), *lay_out(table, width, indent=INDENT * 2)]
-        blocks.append(lines)
     found = f"{format_count(len(checked.errors), 'error')}, {format_count(len(checked.notices), 'warning')}"
     rows_seen = format_count(sum(task.rows for task in checked.tasks), "row")
     seen = f"{format_count(len(checked.tasks), 'task')}, {rows_seen} checked"
@@ -59,29 +50,7 @@ def draw_check(checked: Checked, width: int, *, with_plan: bool = False) -> list
 
 def describe_check(checked: Checked, file: str) -> dict[str, Any]:
     """Return what `check --json` prints."""
-    tasks = [
-        {
-            "key": task.key,
-            "dataset": task.dataset,
-            "rows": task.rows,
-            "templates": [
-                {
-                    "field": one.field,
-                    "template": one.template.source,
-                    "kind": one.template.kind,
-                    "columns": None if one.columns is None else list(one.columns),
-                    "plan": {
-                        "kind": one.plan.kind,
-                        "reads": list(one.plan.reads),
-                        "why": one.plan.why,
-                        "text": str(one.plan),
-                    },
-                }
-                for one in task.templates
-            ],
-        }
-        for task in checked.tasks
-    ]
+    tasks = [{"key": task.key, "dataset": task.dataset, "rows": task.rows} for task in checked.tasks]
     return {
         "check": {"file": hide_secrets(file), "good": not checked.errors, "tasks": tasks},
         **describe_problems(checked.errors),

@@ -74,14 +74,15 @@ def describe_reading(one: ReaderCounts, audit: TaskAudit | None = None) -> dict[
 
 
 def list_readings(task: TaskRun, audit: TaskAudit) -> list[dict[str, Any]]:
-    """Return the lines of an audit; the run's own has the run's own number, of all samples.
+    """Return the lines of an audit, all of the same completions.
 
-    That is its main metric where it is the accuracy, else what the counts of all samples say.
+    Where all were read, the run's own line has its main metric if that is the accuracy.
     """
     found = [describe_reading(one, audit) for one in audit.readers if one.n]
-    if not found or found[0]["kind"] != "own" or audit.scorer != task.main_scorer:
+    is_own = bool(found) and found[0]["kind"] == "own" and audit.scorer == task.main_scorer
+    if not is_own or audit.drawn_from is not None:
         return found
-    own, metric = describe_reading(describe_whole(task, found[0]["name"]).readers[0]), task.main_metric
+    own, metric = found[0], task.main_metric
     if metric is not None and metric.value is not None and task.is_accuracy(metric):
         own |= {"value": metric.value, "interval": metric.interval}
     name = str(found[0]["name"]).partition("/")[0]
@@ -180,7 +181,7 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
     if audit is None:
         return []
     found = [
-        (one["name" if one["kind"] == "own" else "label"], _say_share(one["value"], digits))
+        (one["name"], _say_share(one["value"], digits))
         for one in list_readings(task, audit)
         if one["kind"] == "own" or one["name"] in {FIRST, STATED}
     ]
@@ -188,6 +189,8 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
     if others and len({value for _, value in found}) == 1:
         others = [f"the same by {' and by '.join(name for name, _ in found[1:])}"]
     text = f"accuracy {', '.join([first, *others])}"
+    if audit.drawn_from is not None:
+        text = f"on {audit.samples:,} samples drawn at random, {text}"
     if any(find_format(audit)):
         return draw_text(f"{text}: state the rule wherever the number stands", width, "warn")
     return draw_text(text, width) if first else []
@@ -211,7 +214,7 @@ def draw_readings(task: TaskRun, width: int, digits: int | None = None) -> list[
     extent = "`answerkey audit` reads them as other harnesses do, too"
     if audit.drawn_from is not None:
         drawn = f"{audit.n} of {audit.drawn_from} completions, drawn at random"
-        extent = f"other rules on {drawn}; `answerkey audit` reads all"
+        extent = f"read are {drawn}; `answerkey audit` reads all"
     notes, whole = [extent, *say_unfit(audit)], describe_whole(task, OWN)
     if whole.chance is not None:
         facts = [f"chance level {format_percent(whole.chance, digits)}"]
@@ -263,6 +266,7 @@ WORDS = {
     "READ_ALIKE": "both read the same answer; the truths differ",
     "READ_ANOTHER": "another answer was read",
     "THEY_READ_NOTHING": "they read no answer",
+    "FORMAT_FAILURE": "they compare the whole text with the truth: the format is wrong, not the answer",
 }
 SIDES = {
     "only_theirs": "They say right, we say wrong",

@@ -59,6 +59,7 @@ from answerkey.scorers.fallback import FALLBACK, FALLBACK_CALL_FAILED, NOTHING_T
 from answerkey.templates import RowError, Template
 from answerkey.text import parse_python
 from answerkey.types import (
+    OPTION_TEXT_KEYS,
     RULE_NAMES,
     Completion,
     Completions,
@@ -266,7 +267,8 @@ class StringEqualsMcqa(Scorer):
                     constants[field] = _read_value(field, template.evaluate())
         for one in _build_pair(constants).faults:
             written, advice = getattr(self, one.field), one.hint
-            if isinstance(written, str) and (word := _COLUMN.fullmatch(written)):
+            word = _COLUMN.fullmatch(written) if isinstance(written, str) else None
+            if word and word[1] not in (read_options(self.choices) or ()):
                 advice = f'for the column write `{one.field}: "{{{{ sample.{word[1]} }}}}"`'
             errors.append((one.field, SpecError("E108", f"`{one.field}`: {one.message}", hint=advice)))
         return errors
@@ -502,12 +504,21 @@ def check_truth(truth: str, choices: Sequence[str]) -> None:
 
 
 def read_options(value: object) -> tuple[str, ...] | None:
-    """Return the texts of the choices if the value is a list (or the text of a list), else None."""
+    """Return the texts of the choices if the value is a list (or the text of a list), else None.
+
+    An option may be a mapping that holds its text, such as `{key: A, text: Paris}`.
+    """
     try:
         cells = _read_list(value)
     except RowFault:
         return None
-    return tuple("" if cell is None else str(cell) for cell in cells)
+    texts = []
+    for cell in cells:
+        text = cell
+        if isinstance(cell, Mapping):
+            text = next((cell[key] for key in OPTION_TEXT_KEYS if key in cell), cell)
+        texts.append("" if text is None else str(text))
+    return tuple(texts)
 
 
 def _read_list(value: object) -> Sequence[object]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, ValidationError
 
 from answerkey.errors import Place, SpecError, listing, suggest
 from answerkey.spec import nodes, validation
@@ -280,11 +281,15 @@ class Given:
 
 @dataclass(frozen=True)
 class Config:
-    """Declared parameters and their values; a name without a value was reported, or is not needed."""
+    """Declared parameters and their values; a name without a value was reported, or is not needed.
+
+    `is_implied`: no `config_spec` declares them, the file only reads them.
+    """
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     values: Mapping[str, object] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
+    is_implied: bool = False
 
     def of_type(self, kind: str) -> dict[str, str]:
         """Return the values of all parameters of a type, by parameter key, without unset and null ones."""
@@ -309,8 +314,11 @@ class Config:
                 return node
             names = find_config_names(text)
             for name in names:
-                if name not in self.parameters:
-                    problems.report(self.unknown_name(name, node.place))
+                if self.is_implied and name not in self.values:
+                    hint = _advise_declaration(name, _find_type(name, text, path))
+                    problems.add("E110", f"unknown config name `{name}`", node.place, hint)
+                elif name not in self.parameters:
+                    problems.report(_refuse_name(name, self.parameters, node.place))
             if not names or any(name not in self.values for name in names):
                 return node
             try:
@@ -323,11 +331,49 @@ class Config:
 
         return nodes.map_scalars(root, change, path)
 
-    def unknown_name(self, name: str, place: Place) -> SpecError:
-        """Return the error for a name that is not declared."""
-        known = f"names: {listing(self.parameters)}" if self.parameters else "declare it in `config_spec`"
-        hint = suggest(name, self.parameters) or known
-        return SpecError("E110", f"unknown config name `{name}`", where=place, hint=hint)
+
+def _refuse_name(name: str, parameters: Mapping[str, Parameter], place: Place) -> SpecError:
+    """Return the error for a name that is not declared."""
+    hint = suggest(name, parameters) or f"names: {listing(parameters)}"
+    if not parameters:
+        hint = f"the task reads no `<< config.{name} >>`: leave it out"
+    return SpecError("E110", f"unknown config name `{name}`", where=place, hint=hint)
+
+
+def _find_type(name: str, text: str, path: Path) -> str:
+    """Return the type of a parameter by where `<< config.name >>` stands."""
+    if re.search(rf"sample\s*\.\s*<<\s*config\.{re.escape(name)}\s*>>", text):
+        return "dataset_column"
+    if path[:2] == ("definition", "dataset"):
+        return "dataset"
+    return "model" if path[-1:] == ("model_key",) else "string"
+
+
+def _advise_declaration(name: str, kind: str) -> str:
+    """Return how to give a value to a name that no `config_spec` declares, and how to declare it."""
+    example = name.removesuffix("_column")
+    if example == name:
+        example = "VALUE"
+    return f"""\
+give it with `--config {name}={example}`, or declare it at the top of the file:
+config_spec:
+  - type: {kind}
+    key: {name}
+    display_name: {name}
+    default_value: {example}"""
+
+
+def imply_parameters(node: Node) -> dict[str, Parameter]:
+    """Return a parameter for each config name that a task or an evaluation without `config_spec` reads."""
+    parameters: dict[str, Parameter] = {}
+    for path, scalar in nodes.walk_scalars(node):
+        text = scalar.text or ""
+        for name in find_config_names(text) if "<<" in text else ():
+            kind = _find_type(name, text, path)
+            with suppress(ValidationError):  # a text that cannot be a key
+                parameter = PARAMETERS[kind].model_validate({"type": kind, "key": name, "display_name": name})
+                parameters.setdefault(name, parameter)
+    return parameters
 
 
 def read_parameters(node: Node | None, problems: Problems) -> dict[str, Parameter]:
@@ -380,14 +426,15 @@ def resolve_config(
     *,
     place: Place,
     needs_all: bool = True,
+    is_implied: bool = False,
 ) -> Config:
     """Return the config: given values, checked, over defaults.
 
-    Without `needs_all`, a missing value is no error.
+    Without `needs_all`, a missing value is no error; that of an implied parameter is one where it is read.
     """
     for name, one in given.items():
         if name not in parameters:
-            problems.report(Config(parameters).unknown_name(name, one.place))
+            problems.report(_refuse_name(name, parameters, one.place))
     values: dict[str, object] = {}
     places: dict[str, Place] = {}
     for key, parameter in parameters.items():
@@ -395,7 +442,7 @@ def resolve_config(
         if key not in given and not parameter.has_default:
             if parameter.nullable:
                 values[key] = None
-            elif needs_all:
+            elif needs_all and not is_implied:
                 hint = f"give it in `task_config` or with `--config {key}=…`, or declare a `default_value`"
                 problems.add("E111", f"config value `{key}` is missing", place, hint)
             continue
@@ -405,7 +452,7 @@ def resolve_config(
         except UnsuitableError as error:
             if key in given:
                 problems.add("E111", f"config value `{key}` {error}", one.place, error.hint)
-    return Config(parameters, values, places)
+    return Config(parameters, values, places, is_implied)
 
 
 def refuse_config(node: Node, problems: Problems) -> None:

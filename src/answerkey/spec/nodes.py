@@ -421,6 +421,11 @@ def parse_plain(text: str) -> object:
     return found
 
 
+#: What a page prints in place of lines that it leaves out.
+ELLIPSES = frozenset({"...", "…"})
+ELLIPSIS_HINT = "`...` stands for lines that the page leaves out: write them here, or delete this line"
+
+
 def _explain_syntax(error: MarkedYAMLError, lines: list[str]) -> tuple[str, int, int, str]:
     """Return what is wrong, its line and column from 0, and what to write instead."""
     reason, context = error.problem or "", error.context or ""
@@ -428,6 +433,9 @@ def _explain_syntax(error: MarkedYAMLError, lines: list[str]) -> tuple[str, int,
     start = error.context_mark or mark
     row, column, begun = min(mark.line, len(lines) - 1), mark.column, start.column
     source, opened = lines[row], lines[min(start.line, len(lines) - 1)]
+    for at, text in enumerate(lines):
+        if text.strip() in ELLIPSES:
+            return "a line that is no `key: value`", at, len(text) - len(text.lstrip()), ELLIPSIS_HINT
     bracket = opened[begun : begun + 1] if "flow" in context else ""
     if "\t" in source[: len(source) - len(source.lstrip())]:
         return "a tab in the indentation", row, source.index("\t"), "indent with spaces: YAML takes no tabs"

@@ -35,6 +35,7 @@ from answerkey.spec.config import (
     Given,
     ModelParameter,
     given_by_caller,
+    imply_parameters,
     read_given,
     read_parameters,
     refuse_config,
@@ -48,6 +49,7 @@ from answerkey.spec.ready_made import (
     list_ready_made,
     load_ready_made,
     open_raw_files,
+    suggest_ready_made,
 )
 from answerkey.spec.shapes import SpecificationFields, carry_over
 from answerkey.spec.sources import (
@@ -258,8 +260,11 @@ class Definitions(Project):
 
     def look_at_task(self, node: Node) -> None:
         """Report what is wrong with a task that is not run: config values need not be given."""
+        is_implied = "config_spec" not in node.entries
         parameters = read_parameters(node.get("config_spec"), self.problems)
-        config = resolve_config(parameters, {}, self.problems, place=node.place, needs_all=False)
+        config = resolve_config(
+            parameters, {}, self.problems, place=node.place, needs_all=False, is_implied=is_implied
+        )
         build_task(node, config, self.problems)
 
     def _check_adapter(self, model: ModelSpec) -> None:
@@ -440,9 +445,11 @@ class Definitions(Project):
 
         `--dataset` and `--model` are for parameters that are left open.
         """
-        if "config_spec" not in node.entries and not given:
-            return Config()
-        parameters, filled = read_parameters(node.get("config_spec"), self.problems), dict(given)
+        is_implied, filled = "config_spec" not in node.entries, dict(given)
+        if is_implied:
+            parameters = imply_parameters(node)
+        else:
+            parameters = read_parameters(node.get("config_spec"), self.problems)
         for key, parameter in parameters.items():
             if key in given or parameter.has_default:
                 continue
@@ -450,7 +457,7 @@ class Definitions(Project):
                 filled[key] = Given(self.given_dataset.key, Place(file="--dataset"))
             if isinstance(parameter, ModelParameter) and self.given_model is not None:
                 filled[key] = Given(self.given_model, Place(file="--model"))
-        return resolve_config(parameters, filled, self.problems, place=node.place)
+        return resolve_config(parameters, filled, self.problems, place=node.place, is_implied=is_implied)
 
     def adopt(self, ready: ReadyMade, given: Mapping[str, Given]) -> dict[str, Given]:
         """Add a ready-made task to what is defined; return its config values, with its datasets among them.
@@ -629,6 +636,10 @@ def _open(
         hint = "name the columns in the task, or in `questions` of the dataset"
         raise SpecError("E119", f"`--column` is for a data file, and `{path}` is none", hint=hint)
     source = path if isinstance(path, Mapping) else find_file(Path(path))
+    if isinstance(source, Path) and not source.suffix and not source.exists():
+        message = f"there is no file and no ready-made task `{path}`"
+        hint = suggest_ready_made(str(path)) or "`answerkey tasks` lists the ready-made tasks"
+        raise SpecError("E101", message, where=Place(file=str(path)), hint=hint)
     known = Definitions.open(source.parent if isinstance(source, Path) else Path(), overrides, problems)
     if isinstance(source, Mapping) or source.suffix.lower() in YAML_ENDINGS:
         return known, known.read(source)
@@ -838,6 +849,8 @@ def _read_specification(
 
 
 def _list_declared(task: Node) -> set[str]:
+    if "config_spec" not in task.entries:
+        return set(imply_parameters(task))
     return {entry.key for entry in task.at("config_spec").items if entry.key is not None}
 
 

@@ -25,7 +25,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 
 from answerkey.errors import AnswerkeyError, Place, SpecError, find_near, listing, suggest
 from answerkey.models.config import Secret
-from answerkey.spec.nodes import BROKEN, Node, Path, Problems, to_plain
+from answerkey.spec.nodes import BROKEN, ELLIPSES, ELLIPSIS_HINT, Node, Path, Problems, to_plain
 from answerkey.templates import UnresolvedConfig
 
 M = TypeVar("M", bound=BaseModel)
@@ -285,6 +285,9 @@ def validate_node(model: type[M], node: Node, problems: Problems, *, name: str) 
             tag = str(context.get("tag"))
             hint = suggest(tag, known) or f"types: {listing(known)}"
             problems.add("E109", f"unknown type {tag!r}", found.at("type").place, hint)
+        elif kind == "literal_error" and isinstance(value, str) and value in FOREIGN_KEYS:
+            message = f"`{steps}: {value}` of the original platform is not done"
+            problems.add("E116", message, found.place, FOREIGN_KEYS[value])
         else:
             shown = "***" if _SECRETIVE & set(taken) else _shorten(value)
             said = f"{f'`{steps}`' if steps else name} {_describe(detail, shown)}"
@@ -342,6 +345,8 @@ def _describe(detail: ErrorDetails, value: str) -> str:
 
 
 def _advise(kind: str, value: object, context: Mapping[str, Any]) -> str | None:
+    if isinstance(value, str) and value in ELLIPSES:
+        return ELLIPSIS_HINT
     if kind == "string_type" and isinstance(value, bool | float):
         return "put the value in quotes to make it text"
     if kind in {"leading_zero", "float_type"}:
@@ -405,6 +410,8 @@ FOREIGN_KEYS: dict[str, str] = {
     "integrations": "keys of providers come from the environment: leave it out",
     "postprocessor": "the scorer reads the completion as it is: use `extraction`, or a `python` scorer",
     "secrets": "secrets stand at the top of the run file, beside `models`",
+    "system_task": "the platform's own tasks are not here: write `type: benchmark_task` with `scorers`, or"
+    " run a ready-made task (`answerkey tasks` lists them)",
 }
 
 #: Solvers of the original platform that ask more than one question for a sample.
@@ -427,13 +434,20 @@ class Part:
     def model(self, kind: str) -> type[Fields]:
         """Return the model of the YAML of one kind."""
         own = fields_of(self.registry[kind])
-        return extend_fields(own, own.__name__ + self.suffix, self.common, type=(Literal[kind], ...))
+        kinds = (Literal[kind, kind.replace("-", "_")], ...)
+        return extend_fields(own, own.__name__ + self.suffix, self.common, type=kinds)
 
     def choose(self, node: Node, problems: Problems) -> str | None:
-        """Return the `type` that a node names; report a missing, unknown or foreign one."""
+        """Return the `type` that a node names; report a missing, unknown or foreign one.
+
+        A type whose name has a hyphen may be written with an underscore.
+        """
         kind = node.get("type")
-        if kind is not None and kind.text in self.registry:
-            return kind.text
+        if kind is not None and kind.text is not None:
+            hyphenated = kind.text.replace("_", "-")
+            for name in (kind.text, hyphenated):
+                if name in self.registry:
+                    return name
         if kind is None:
             label = f"`{self.name}`" if self.name != "source" else "dataset `source`"
             message = f"`type` is missing in {label}"
@@ -465,6 +479,7 @@ class Part:
         kind = self.choose(node, problems)
         if kind is None:
             return None, None
+        node = node.having("type", replace(node.at("type"), value=kind))
         name = f"{self.name} `{kind}`" if number is None else f"{self.name} {number} (`{kind}`)"
         fields = validate_node(self.model(kind), node, problems, name=name)
         return fields, None if fields is None else try_build(fields, node, problems)

@@ -62,9 +62,9 @@ def test_every_summary_has_the_short_form(call: Call, run_folder: Path) -> None:
 
 
 def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None:
-    """Of more than 1,000 samples so many stand for all; the run's own line is of all, and equals its number.
+    """Of more than 1,000 samples so many stand for all: every rule, the run's own too, is shown on the same.
 
-    What is compared is compared on the same samples, and that is said.
+    The number of the run itself is of all samples.
     """
     run = score_texts(call, project, ["A"] * 1000 + ["The answer is A."] * 1100)
     shown = call("show", run, "-v").out
@@ -73,15 +73,33 @@ def test_the_short_form_says_how_many_it_read(call: Call, project: Path) -> None
     assert own != 47.6  # else the draw could not be told from the whole
     assert (readings["n"], readings["drawn_from"]) == (1000, 2100)
     assert "\nAccuracy 47.62 % [45.49, 49.76]  1000 of 2100 right\n" in shown
-    assert re.search(r"first_character \(this run\) +47\.62 %  52\.38 %  1000\n", shown)
+    line = (
+        rf"first_character \(this run, from 1,000 samples\) +{own:.2f} %  {100 - own:.2f} % +{own * 10:.0f}\n"
+    )
+    assert re.search(line, shown)
     assert re.search(r"stated_answer \(from 1,000 samples\) +100\.00 % +0\.00 %  1000\n", shown)
-    assert "other rules on 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
+    assert "read are 1000 of 2100 completions, drawn at random; `answerkey audit` reads all" in shown
+    pair = f"accuracy by first_character {own:.2f} %, by stated_answer 100.00 %"
+    assert f"  on 1,000 samples drawn at random, {pair}" in shown
     said = f"On 1,000 samples drawn at random: {own:.1f} % by the first character; 100.0 % by the answers"
     assert said in " ".join(shown.split())
     written = call("show", run, "--format", "markdown").out.replace("\\", "")
     assert said in written
-    assert "| first_character (this run) | 47.62 % | [45.49, 49.76] | 52.38 % | 1000 | 2100 |" in written
+    assert f"| first_character (this run, from 1,000 samples) | {own:.2f} % |" in written
     assert "| stated_answer (from 1,000 samples) | 100.00 % |" in written
+
+
+def test_a_tool_that_compares_the_whole_text_has_a_failure_of_format(call: Call, project: Path) -> None:
+    """Where its answer is the completion itself, it has read no other letter."""
+    rows: list[dict[str, object]] = [
+        {"answer": "A", "completion": r"\boxed{A}", "their_score": 0, "their_answer": r"\boxed{A} "},
+        {"answer": "A", "completion": "The answer is A", "their_score": 0, "their_answer": "B"},
+    ]
+    shown = call("show", score(call, project, rows, task=STATED)).out
+    assert re.search(r"\n  FORMAT_FAILURE +1 +000001 +\\boxed\{A\} +\"\\boxed\{A\}\"\n", shown)
+    assert re.search(r"\n  READ_ANOTHER +1 +000002 +B +\"The answer is A\"\n", shown)
+    words = "they compare the whole text with the truth: the format is wrong, not the answer"
+    assert f"\n  FORMAT_FAILURE: {words}\n" in shown
 
 
 def test_samples_that_are_left_out_are_no_draw(call: Call, project: Path) -> None:

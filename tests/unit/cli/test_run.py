@@ -177,48 +177,6 @@ def test_several_files_are_checked_one_by_one(call: Call, quick: str) -> None:
     assert [one["check"]["good"] for one in told] == [True, False]
 
 
-def test_plan_says_why_a_template_goes_row_by_row(call: Call, project: Path) -> None:
-    """Filters of the dataset are planned as well."""
-    source = "{{ sample.get('answer') }}"
-    (project / "task.yaml").write_text(TASK.replace("{{ sample.answer }}", source), encoding="utf-8")
-    (project / "rows.yaml").write_text(
-        "key: rows\ndisplay_name: Rows\nsource:\n  type: local\n  file_path: rows.jsonl\n"
-        "  filters:\n    - {op: exists, expression: sample.answer | trim}\n",
-        encoding="utf-8",
-    )
-    files = (str(project / "task.yaml"), "--dataset", str(project / "rows.yaml"))
-    printed = call("check", *files, "--plan").out
-    assert "    plan      row by row: it uses the row as a whole\n" in printed
-    assert "  dataset rows.filters.0.expression\n" in printed
-    assert "    plan      column expression `answer`\n" in printed
-    templates = call("check", *files, "--json").json["check"]["tasks"][0]["templates"]
-    why = "it uses the row as a whole"
-    plan = {"kind": "rows", "reads": ["sample"], "why": why, "text": f"row by row: {why}"}
-    assert [one["plan"] for one in templates if one["template"] == source] == [plan]
-
-
-@pytest.mark.parametrize(
-    ("source", "printed"),
-    [
-        (
-            "{{ sample.answer or (sample.keys() | list | first) or sample.values | first }}",
-            "  {{ sample.answer or (sample.keys() | list | f…\n    plan      row by row: it uses the row",
-        ),
-        (
-            "{{ sample.answer or sample.values | first }}",
-            "there is no column `values`, which\n              leaves the method of the row\n",
-        ),
-    ],
-)
-def test_plan_is_told_in_full_on_a_narrow_terminal(
-    call: Call, project: Path, words: Words, monkeypatch: pytest.MonkeyPatch, source: str, printed: str
-) -> None:
-    """The template is cut, its plan is broken into lines."""
-    monkeypatch.setenv("COLUMNS", "60")
-    (project / "task.yaml").write_text(TASK.replace("{{ sample.answer }}", source), encoding="utf-8")
-    assert printed in call("check", *words, "--plan").out
-
-
 @pytest.fixture
 def stopped(run_folder: Path) -> Path:
     """Return a run that is there but for its end."""

@@ -109,7 +109,7 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
         ("bash_complete", "tasks jc", ["jcommonsenseqa"]),
         ("bash_complete", "run x --model builtin/s", ["builtin/simulated"]),
         ("bash_complete", "show l", ["latest", "l"]),
-        ("bash_complete", "check --pla", ["--plan"]),
+        ("bash_complete", "check --see", ["--seed"]),
         ("zsh_source", "", None),
     ],
 )

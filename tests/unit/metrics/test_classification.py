@@ -55,20 +55,29 @@ def test_binary_counts_the_four_cells() -> None:
     rates = {"precision": 2 / 3, "recall": 2 / 3, "f1_score": 4 / 6}
     assert list_values(values) == {"accuracy": 0.6, **rates}
     cells = {"true_positives": 2, "false_positives": 1, "false_negatives": 1, "true_negatives": 1}
-    assert values["accuracy"].details == {"count": 3, "of": 5, **cells}
+    assert values["accuracy"].details == {"count": 3, "of": 5, **cells, "missed_negatives": 0}
     assert values["precision"].interval == wilson(2, 3)
     assert values["f1_score"].interval == pytest.approx((0.260929, 0.918896), abs=1e-6)
 
 
-def test_binary_leaves_out_other_answers() -> None:
-    """A sample that holds neither answer, or null, is left out and counted; the note shows what there is."""
-    accuracy = measure(BINARY, truth=["yes", "maybe", "no", None], said=["yes", "yes", "Yes", "no"])[
-        "accuracy"
-    ]
-    assert (accuracy.value, accuracy.n, accuracy.n_excluded) == (1.0, 1, {"neither_answer": 2, "null": 1})
+def test_binary_leaves_out_other_truths() -> None:
+    """A sample whose truth is neither answer, or null, is left out; the note shows what there is."""
+    accuracy = measure(BINARY, truth=["yes", "maybe", None], said=["yes", "yes", "no"])["accuracy"]
+    assert (accuracy.value, accuracy.n, accuracy.n_excluded) == (1.0, 1, {"neither_answer": 1, "null": 1})
     values = measure(BINARY, truth=[1.0, 0.0], said=[1.0, 1.0])
     note = "no sample counts towards it: instead of 'yes' or 'no' there is '0.0', '1.0'"
     assert (values["accuracy"].note, set(list_values(values).values())) == (note, {None})
+
+
+def test_binary_counts_other_predictions_as_misses() -> None:
+    """A prediction that is neither answer, or null, is a miss of its true class and no claim of the other."""
+    values = measure(
+        BINARY, truth=["yes", "yes", "yes", "no", "no", "no"], said=["yes", "Yes", None, "no", "maybe", None]
+    )
+    assert list_values(values) == {"accuracy": 2 / 6, "precision": 1.0, "recall": 1 / 3, "f1_score": 0.5}
+    assert (values["accuracy"].n, values["accuracy"].n_excluded) == (6, {})
+    cells = {"true_positives": 1, "false_positives": 0, "false_negatives": 2, "true_negatives": 1}
+    assert values["accuracy"].details == {"count": 2, "of": 6, **cells, "missed_negatives": 2}
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(True, False), ("True", "False")])

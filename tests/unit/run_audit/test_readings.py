@@ -117,8 +117,9 @@ def test_every_summary_has_the_number_by_both_rules(extraction: object, line: st
 
 
 def test_a_number_of_some_samples_says_so() -> None:
-    """The run's own is that of all samples; without a choice that is read there is no line."""
+    """All rules are compared on the same samples; without a choice that is read there is no line."""
     whole = ak.score(TASK, [{"answer": "A"}] * 1_001, ["A"] * 1_001).tasks["small"]
-    drawn = "accuracy by first_character 100.00 %, the same by stated_answer (from 1,000 samples)"
+    pair = "accuracy by first_character 100.00 %, the same by stated_answer"
+    drawn = f"on 1,000 samples drawn at random, {pair}"
     assert plain_text(draw_both_rules(whole, 100)) == f"  {drawn}\n"
     assert draw_both_rules(give(), 100) == []

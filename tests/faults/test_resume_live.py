@@ -187,7 +187,8 @@ def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
     dataset = str(project / "rows.jsonl")
     with TestServer("A") as server:
         model = f"{server.url}#m"
-        file, reuse = project / "task.yaml", {"dataset": dataset, "model": model, "cache_policy": "reuse"}
+        file = project / "task.yaml"
+        reuse: dict[str, Any] = {"dataset": dataset, "model": model, "cache_policy": "reuse"}
         ak.run(file, out=project / "one", **reuse)
         changed = {**SCORER, "ground_truth_choice": "B", "key": "other"}
         definition = {**TASK["definition"], "scorers": [changed]}

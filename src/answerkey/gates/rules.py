@@ -554,7 +554,7 @@ def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
         sentences = explain_gate(gate, with_tasks=len(run.tasks) > 1)
         tasks = [run.tasks[key] for key in {check.task for check in gate.checks} if key in run.tasks]
         if reused := say_reused(one for task in tasks for one in (task.manifest.get("calls") or {}).values()):
-            sentences.append(f"decided on old replies: {reused}")
+            sentences.append(reused)
         told.append((gate, label, sentences, advise_gate(gate, run)))
     return told
 

@@ -145,8 +145,9 @@ def _read_mapping(message: Found, depth: int) -> Completion:
 
 def read_count(value: object) -> int | None:
     """Return a number of tokens; None for what is none, or so large that sums would overflow."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_TOKENS
-    return value if is_count else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < MOST_TOKENS else None
 
 
 def _read_one(message: Found) -> Completion:

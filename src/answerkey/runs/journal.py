@@ -150,7 +150,7 @@ SHARE = 20.0
 OWNER_NAME = "run"
 _ERROR = CompletionStatus.ERROR.value
 #: SQLite's codes for a file that is no longer one of its own; everything else is about writing.
-_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 @dataclass(frozen=True)

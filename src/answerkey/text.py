@@ -219,6 +219,25 @@ def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def say_reused(calls: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return how many replies came from the call cache, and how old the oldest was; None without any.
+
+    `calls` are counts as `run.json` has them for each purpose.
+    """
+    counts = list(calls)
+    reused = sum(count["cached"] for count in counts)
+    if not reused:
+        return None
+    replies = sum(count["calls"] - count["failed"] for count in counts)
+    seconds = max(count.get("oldest_seconds") or 0 for count in counts)
+    age = "less than a minute"
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            age = format_count(seconds // length, unit)
+            break
+    return f"{reused} of {replies} replies were reused from the cache, the oldest {age} old"
+
+
 # ------------------------------------------------------------------------------------ plain values
 
 

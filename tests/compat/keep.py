@@ -1,4 +1,4 @@
-"""Makes what `test_kept.py` opens: runs, caches and a trust as a version wrote them.
+"""Makes what `test_kept.py` opens: runs and a trust as a version wrote them.
 
     .venv/bin/python tests/compat/keep.py
 
@@ -256,11 +256,6 @@ def main() -> None:
                 time.sleep(0.05)
             process.send_signal(signal.SIGKILL)
     keep_stored(data)
-    # A table that is large enough to be kept as Parquet; the file itself is made anew by the test.
-    write_large(HOME / "large.csv")
-    answerkey("score", "project/large.yaml", "--dataset", "large.csv", "--out", "runs/large")
-    shutil.rmtree(HOME / "runs" / "large")
-    (HOME / "large.csv").unlink()
     shutil.rmtree(KEPT, ignore_errors=True)
     shutil.copytree(HOME, KEPT)
     shutil.rmtree(HOME)
@@ -296,29 +291,6 @@ def keep_stored(data: tuple[str, ...]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(fs.cat_file(key))
         server.terminate()
-
-
-def write_large(path: Path) -> None:
-    """Write a CSV file that is read by way of the table cache."""
-    task = {
-        "key": "large",
-        "display_name": "Large",
-        "description": "Large.",
-        "definition": {
-            "scorers": [
-                {
-                    "type": "string_equals_mcqa",
-                    "ground_truth_choice": "{{ sample.answer }}",
-                    "choices": ["A", "B"],
-                }
-            ]
-        },
-    }
-    (path.parent / "project" / "large.yaml").write_text(json.dumps(task, indent=1), encoding="utf-8")
-    with path.open("w", encoding="utf-8") as file:
-        file.write("answer,completion,note\n")
-        for number in range(40):
-            file.write(f"{'AB'[number % 2]},A,{'x' * 900_000}\n")
 
 
 if __name__ == "__main__":

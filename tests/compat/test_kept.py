@@ -1,4 +1,4 @@
-"""What an earlier version left with its users still works: runs, journals, caches, trust, and a plug-in.
+"""What an earlier version left with its users still works: runs, journals, trust, and a plug-in.
 
 `keep.py` made `kept/` on 2026-11-16 and is not run again; `kept/expected` is what the commands said then.
 """
@@ -110,31 +110,6 @@ def test_runs_that_stopped_go_on(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     expect(f"known-{name}", [line for line in resumed.stderr.splitlines() if line.startswith("calls:")])
     assert 0 < endpoint.asked < len(keep.ROWS)
     expect("show-live", read_metrics(f"runs/{name}"))
-
-
-@pytest.mark.usefixtures("kept")
-def test_the_call_cache_answers_as_before() -> None:
-    """Nobody is there to be asked."""
-    words = (
-        "project/task.yaml",
-        "--dataset",
-        "project/rows.jsonl",
-        "--model",
-        keep.MODEL,
-        "--out",
-        "runs/new",
-    )
-    carry_out("run", *words)
-    expect("show-live", read_metrics("runs/new"))
-
-
-def test_the_table_cache_is_found(kept: Path) -> None:
-    """The same file has the same entry."""
-    keep.write_large(kept / "large.csv")
-    before = sorted((kept / "cache" / "answerkey" / "tables").iterdir())
-    carry_out("score", "project/large.yaml", "--dataset", "large.csv", "--out", "runs/large")
-    assert sorted((kept / "cache" / "answerkey" / "tables").iterdir()) == before
-    expect("show-large", read_metrics("runs/large"))
 
 
 @pytest.mark.usefixtures("kept")

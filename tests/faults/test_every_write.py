@@ -117,6 +117,7 @@ def make_place(folder: Path, url: str | None) -> Place:
         evaluation = {"key": "e", "display_name": "E", "description": ""}
         pairs = [{"task_key": "quiz", "model_key": "mine"}]
         plan |= {"models": [model], "evaluation": {**evaluation, "task_specifications": pairs}}
+        plan |= {"run_config": {"cache_policy": "reuse"}}
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "run.yaml").write_text(json.dumps(plan))
     return place

@@ -140,8 +140,8 @@ CALL_OPTIONS = (
     option(
         "--cache-policy",
         "POLICY",
-        "reuse (default), update or no-cache: how to use the cache of earlier calls.",
-        type=click.Choice(["reuse", "update", "no-cache"]),
+        "no-cache (default), update (write the call cache) or reuse (read and write it).",
+        type=click.Choice(["no-cache", "update", "reuse"]),
     ),
     option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
     option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
@@ -574,7 +574,8 @@ def rescore_command(console: Console, run: str, file: str | None, *, out: str | 
     """Score the completions of RUN again, as a new run, without calling the model.
 
     FILE is a changed task file, or a run file with it; without FILE the tasks of RUN are used. Samples and
-    completions are those of RUN. A judge or fallback calls its model, unless the call cache has the reply.
+    completions are those of RUN. A judge or fallback calls its model; `--cache-policy reuse` takes replies
+    that the call cache has.
     """
     from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run

@@ -354,8 +354,8 @@ def rescore(
 
     `task` is a task file, a mapping or a Task for the tasks of the run with the same key (or its only one),
     or a run file. Options as in `Options`; the samples and the completions are those of the old run. Scorers
-    that ask a model ask it, as far as the call cache does not know; `listener` hears of that. Of a run in
-    memory, the new one is there as well, unless `out` says where it goes.
+    that ask a model ask it; `listener` hears of that. Of a run in memory, the new one is there as well,
+    unless `out` says where it goes.
     """
     old = load_run(run)
     chosen = read_options("rescore", options)
@@ -574,7 +574,7 @@ def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -
             raise RunError(
                 "E507",
                 f"the run cannot be resumed: `{source['path']}` is not the run any more that it scores again",
-                hint="start again with `answerkey rescore`; what the judges said comes from the call cache",
+                hint="start again with `answerkey rescore`",
             )
         tasks = [
             _prepare_rescored(old, key, task_from_source(one["task"]), manifest.get("file"), options)
@@ -649,5 +649,5 @@ def _specify(
 
 
 def _refuse(why: str, hint: str | None = None) -> RunError:
-    again = "start again with `answerkey run`; what was answered already comes from the call cache"
-    return RunError("E507", f"the run cannot be resumed: {why}", hint=hint or again)
+    hint = hint or "start again with `answerkey run`"
+    return RunError("E507", f"the run cannot be resumed: {why}", hint=hint)

@@ -712,7 +712,7 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     engine, opened = open_engine(chosen.engine, chosen.ray_address), Opened()
     every = [one for each in plan.split() for one in each.specifications]
     tasks, _ = check_tasks(prepare_all(every, chosen, opened), chosen, engine, stay_silent, opened)
-    with closing(CallCache(policy or "reuse")) as cache:
+    with closing(CallCache(policy or "no-cache")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 
 

@@ -165,6 +165,7 @@ def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line
         facts.append(("completions", f"{said}{column}{thoughts}"))
     facts += [("judge", judge) for judge in task["judges"]]
     facts += [("fallback", model) for model in task["fallbacks"]]
+    facts += [("replies", Span(task["reused"], "warn"))] if "reused" in task else []
     label = dataset.get("display_name") or dataset.get("key") or "in memory"
     file = shorten_path(dataset["file"]) if dataset.get("file") else ""
     used = task["counts"]["samples"]

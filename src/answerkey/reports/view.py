@@ -33,6 +33,7 @@ from answerkey.text import (
     is_share,
     lay_out,
     make_visible,
+    say_reused,
 )
 from answerkey.types import MetricValue, ScoreStatus
 
@@ -80,6 +81,7 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
         totals["readings"] = {**counted, "drawn_from": total}
     repeats = {name: task.manifest.get(name) for name in ("trials", "choice_order", "variant")}
     repeats["repeatability"] = task.repeatability
+    repeats["reused"] = say_reused((task.manifest.get("calls") or {}).values())
     if totals.get("fallback"):
         from answerkey.run_audit.text import describe_fallbacks
 
@@ -203,9 +205,7 @@ def _view_incomplete(task: TaskRun) -> dict[str, Any]:
         advice = "Mend the scorer and use `answerkey rescore` with the changed task file, or allow as many"
         advice += f" samples without a score with `--allow-failed {unscored}`."
         if _find_stopped(task) and task.manifest.get("calls"):
-            advice = (
-                "Mend the scorer and run the task again: replies that were paid for are in the call cache."
-            )
+            advice = "Mend the scorer and run the task again."
     return {"cause": find_cause(task), "advice": advice}
 
 

@@ -232,7 +232,7 @@ _ENTRY = {
     "config?": "an object?",
     "scorers?": _nullable([_SCORER]),
     "encoded?": _nullable({"*": ["text"]}),
-    "calls?": _nullable({"*": {"price?": _nullable(_PRICE)}}),
+    "calls?": _nullable({"*": {"price?": _nullable(_PRICE), "oldest_seconds?": "a number?"}}),
     **dict.fromkeys(("selection?", "trials?", "choice_order?", "variant?", "repeatability?"), "an object?"),
 }
 _MANIFEST = {

@@ -346,7 +346,7 @@ def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> 
 def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the user's cache folder, with two entries of the call cache and an imported log."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with closing(CallCache()) as cache:
+    with closing(CallCache("reuse")) as cache:
         cache.add([("a", Completion("A" * 2_000_000)), ("b", Completion("B"))])
     (tmp_path / "cache" / "answerkey" / "logs" / "abc").mkdir(parents=True)
     return tmp_path / "cache" / "answerkey"

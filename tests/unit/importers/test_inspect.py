@@ -214,7 +214,7 @@ def test_questions_come_in_many_forms(desk: Desk) -> None:
         "log.eval", lay_out(sample("two", target=["B"], input=asked), sample(target=["A", "B"]))
     )
     error = desk.refuse("1 of 2 questions have several right letters", log)
-    assert error.hint == "`--single-answers` imports the other questions alone"
+    assert error.hint == "`--single-answers` leaves them out and takes the other 1"
     found = desk.bring(log, single_answers=True)
     assert "1 questions with several right letters are left out" in found.notices[-1].message
     assert desk.asked("question", "answer") == [("Which\none?", "B")]

@@ -185,10 +185,12 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     if not errors:
         return found
     more = f", and {len(errors) - 1} more mistakes" if len(errors) > 1 else ""
+    folder = shlex.quote(str(found.folder))
     refused = Notice(
         f"`answerkey run` would refuse it: {errors[0].message}{more}",
         where=errors[0].where,
-        hint=f"`answerkey check {found.folder}` shows all; `answerkey run --allow-failed N` leaves rows out",
+        hint=f"`answerkey check {folder}` shows all; "
+        f"`answerkey run {folder} --allow-failed {len(errors)}` leaves them out",
     )
     return replace(found, notices=(*found.notices, refused))
 

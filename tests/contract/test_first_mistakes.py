@@ -64,6 +64,22 @@ def write_rows(answers: Iterable[object] = "ABCDABCDABCD", **more: object) -> st
     return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
+def write_inspect_log(*targets: str, stated: int | None = None) -> str:
+    """Return a log of Inspect with a sample for each target, and how many its header states."""
+    samples = [
+        {"id": number, "epoch": 1, "input": f"q{number}?", "choices": ["red", "green"], "target": target}
+        | {"output": {"choices": [], "completion": "A"}, "scores": {"choice": {"value": "C", "answer": "A"}}}
+        for number, target in enumerate(targets, start=1)
+    ]
+    head = {"task": "quiz", "task_id": "t", "run_id": "r", "eval_id": "e", "model": "m"}
+    results = {"total_samples": stated or len(samples), "scores": [{"name": "choice", "metrics": {}}]}
+    log = {"version": 2, "status": "success", "eval": head, "results": results, "samples": samples}
+    return json.dumps(log)
+
+
+PROMPTFOO = '{"evalId": "e", "results": {"version": 3, "results": []}}'
+
+
 def change(old: str, new: str, text: str = TASK) -> dict[str, str | bytes]:
     """Return the task file with a slip in it."""
     assert old in text
@@ -1374,6 +1390,85 @@ error[E110]: unknown config name `k`
         """\
 error[E119]: there is no kind of log `inspekt`
   = help: did you mean `inspect`?
+""",
+    ),
+    Mistake(
+        "questions of a log have several right letters",
+        "score log.json",
+        {"log.json": write_inspect_log("A,B", "B")},
+        """\
+error[E215]: 1 of 2 questions have several right letters (first: sample `1`), and one is scored here
+  --> log.json
+  = help: `--single-answers` leaves them out and takes the other 1
+""",
+    ),
+    Mistake(
+        "all questions of a log have several right letters",
+        "score log.json --single-answers",
+        {"log.json": write_inspect_log("A,B", "A,B")},
+        """\
+error[E215]: 2 of 2 questions have several right letters (first: sample `1`), and one is scored here
+  --> log.json
+  = help: `--single-answers` leaves such questions out, and no other is in this log
+""",
+    ),
+    Mistake(
+        "a log has fewer samples than it states",
+        "score log.json",
+        {"log.json": write_inspect_log("A", "B", stated=3)},
+        """\
+error[E202]: task `quiz`: its header states 3 samples, but the log holds 2
+  --> log.json
+  = help: copy the log again, or import the rest with `--allow-failed 1`
+""",
+    ),
+    Mistake(
+        "a folder holds several logs",
+        "score logs",
+        {"logs/": "", "logs/a.json": PROMPTFOO, "logs/b.json": PROMPTFOO},
+        """\
+error[E201]: `logs` is not one log: its files are logs of their own (`promptfoo`): `a.json`, `b.json`
+  --> logs
+  = help: name one of them: `answerkey score logs/a.json`
+""",
+    ),
+    Mistake(
+        "a folder of several logs is imported",
+        "import auto logs",
+        {"logs/": "", "logs/a.json": PROMPTFOO, "logs/b.json": PROMPTFOO},
+        """\
+error[E201]: `logs` is not one log: its files are logs of their own (`promptfoo`): `a.json`, `b.json`
+  --> logs
+  = help: name one of them: `answerkey import auto logs/a.json`
+""",
+    ),
+    Mistake(
+        "a batch output has no questions",
+        "score output.jsonl",
+        {"output.jsonl": '{"custom_id": "1", "response": {"body": {"choices": []}}, "error": null}\n'},
+        """\
+error[E209]: `output.jsonl` has replies, but no questions and no truths
+  --> output.jsonl
+  = help: name the file that has them: `answerkey score output.jsonl --dataset FILE`
+""",
+    ),
+    Mistake(
+        "a log has no such score",
+        "score log.json --score nonsense",
+        {"log.json": write_inspect_log("A", "B")},
+        """\
+error[E206]: the log has no score `nonsense`
+  --> log.json
+  = help: scores: `choice`
+""",
+    ),
+    Mistake(
+        "an option of logs is given for a task",
+        f"{SCORE} --score choice",
+        {},
+        """\
+error[E119]: `--score` is for the log of another tool, and `task.yaml` is none
+  = help: leave it out
 """,
     ),
 ]

@@ -291,4 +291,9 @@ COLUMN = pairs_option(
     metavar="PART=NAME",
     help="Name a column of a data file: `truth=answer:0`, `passage=` for none; repeatable.",
 )
+TASK = option("--task", "NAME", "Task of the log, if it has several; default: all of them.")
+SCORE = option("--score", "NAME", "Score of the log to compare with, if it has several.")
+SINGLE_ANSWERS = click.option(
+    "--single-answers", is_flag=True, help="Leave out the log's questions with several right letters."
+)
 ENV = option("--env", "FILE", "Read environment values from FILE, not from the `.env` beside the project.")

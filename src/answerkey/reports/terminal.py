@@ -63,7 +63,7 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
     head = Span(run.status, "good" if is_complete else "warn")
     lines = [line(Span(view["title"], "title"), "  ", head)]
     if run.path is not None:
-        lines.append(line(Span("run ", "dim"), str(run.path)))
+        lines.append(line(Span("run ", "dim"), shorten_path(str(run.path))))
     if view["can_go_on"]:
         why = (view["run"].get("stopped") or {}).get("message")
         lines += draw_text(why, width, "warn", indent="") if why else []

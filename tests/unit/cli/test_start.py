@@ -284,7 +284,7 @@ def test_what_is_broken_ends_the_import_unless_it_is_allowed(call: Call, log: Pa
     assert refused.code == 2
     assert "error[E202]: the line has no `custom_id`" in refused.err
     assert "mine.jsonl:3" in refused.err
-    assert "= help: `--allow-failed N` leaves up to N broken ones out" in refused.err
+    assert "= help: copy the log again, or import the rest with `--allow-failed 2`" in refused.err
     assert call("import", "openai-batch", log, "--allow-failed", "2").code == 0
 
 

@@ -36,7 +36,7 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
-from answerkey.evaluate.checks import PlannedTemplate, plan_templates
+from answerkey.evaluate.checks import PlannedTemplate, find_odd_options, plan_templates
 from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
@@ -655,7 +655,7 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
         found = check_task(prepared, open_engine(), progress or stay_silent, opened)
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
-        notices.extend([*dataset.notices, *found.notices])
+        notices.extend([*dataset.notices, *found.notices, *find_odd_options(prepared)])
         if number:  # of another model
             continue
         templates = plan_templates(specification, dataset.rows.slice(0, 1).load())

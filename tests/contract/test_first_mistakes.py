@@ -94,6 +94,16 @@ def fill(
     return {"task.yaml": task, "rows.jsonl": write_rows(answers, **more)}
 
 
+def write_questions(**columns: Iterable[object]) -> str:
+    """Return twelve rows of a data file; a column is given by the values of its rows."""
+    sound: dict[str, Iterable[object]] = {"question": (f"q{number}?" for number in range(12))}
+    sound |= {"options": [["red", "green", "blue", "grey"]] * 12, "answer": [*"ABCD"] * 3}
+    table = {name: list(values) for name, values in (sound | columns).items()}
+    return "".join(
+        f"{json.dumps(dict(zip(table, row, strict=True)))}\n" for row in zip(*table.values(), strict=True)
+    )
+
+
 class Mistake(NamedTuple):
     """A mistake, and what is said of it."""
 
@@ -1089,6 +1099,189 @@ error[E208]: sample id `x` is used twice, first on line 1
     2 | …nswer": "B", "completion": "A", "sample_id": "x"}
       |                                               ^
   = help: give every row its own id, or remove the column `sample_id` to number the rows
+""",
+    ),
+    Mistake(
+        "images without a task file",
+        "run q.jsonl -q --model builtin/random",
+        {"q.jsonl": write_questions(image=["a.png"] * 12)},
+        """\
+error[E215]: images in `image` are not shown without a task file: the model would guess
+  --> q.jsonl
+  = help: write a project whose prompt shows them: `answerkey init my-eval --dataset q.jsonl`
+""",
+    ),
+    Mistake(
+        "every question has several truths",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(answer=[["A", "C"]] * 12)},
+        """\
+error[E215]: `answer` names several right options in 12 of 12 rows
+  line 1: `answer` ['A', 'C'] as label is no option
+  line 2: `answer` ['A', 'C'] as label is no option
+  line 3: `answer` ['A', 'C'] as label is no option
+  --> q.jsonl, column `answer`
+  = help: only one right option per question is supported: correct these rows, or leave them out
+""",
+    ),
+    Mistake(
+        "some truths are two labels",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(answer=["AB", "CD", *"ABCDABCDAB"])},
+        """\
+error[E215]: `answer` names several right options in 2 of 12 rows
+  line 1: `answer` 'AB' as label is no option
+  line 2: `answer` 'CD' as label is no option
+  --> q.jsonl, column `answer`
+  = help: only one right option per question is supported: correct these rows, or leave them out; to score the others: `--column truth=answer:label --allow-failed 2`
+""",
+    ),
+    Mistake(
+        "truths are numbers with a dot",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(answer=["1.", "2."] * 6)},
+        """\
+error[E215]: the truths can be read in 2 ways, which all fit
+  line 1: `answer` '1.' as index from 0 is 'green'; `answer` '1.' as index from 1 is 'red'
+  line 2: `answer` '2.' as index from 0 is 'blue'; `answer` '2.' as index from 1 is 'green'
+  line 3: `answer` '1.' as index from 0 is 'green'; `answer` '1.' as index from 1 is 'red'
+  --> q.jsonl, column `answer`
+  = help: say which is meant: `--column truth=answer:0` or `--column truth=answer:1`
+""",
+    ),
+    Mistake(
+        "the lists of options are empty",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(options=[[]] * 12)},
+        """\
+error[E206]: `options` holds no list of options in 12 of 12 rows
+  line 1: []
+  line 2: []
+  line 3: []
+  --> q.jsonl, column `options`
+  = help: list the texts in each row, or name another column: `--column options=NAME`; columns: `question`, `options`, `answer`
+""",
+    ),
+    Mistake(
+        "one list of options is empty",
+        "run q.jsonl -q --model builtin/random",
+        {"q.jsonl": write_questions(options=[["red", "green", "blue", "grey"]] * 11 + [[]])},
+        """\
+error[E205]: sample `000012`: the question has no options
+  --> q.jsonl:12, column `options`
+   12 | {"question": "q11?", "options": [], "answer": "D"}
+      |                                 ^
+  = help: list them, or run with `--allow-failed 1` to score the rest and report this sample as FAILED
+""",
+    ),
+    Mistake(
+        "options are one text",
+        "run q.csv --model builtin/random",
+        {"q.csv": "question,options,answer\n" + "who?,red|green|blue,A\n" * 12},
+        """\
+error[E206]: `options` holds no list of options in 12 of 12 rows
+  line 2: 'red|green|blue'
+  line 3: 'red|green|blue'
+  line 4: 'red|green|blue'
+  --> q.csv, column `options`
+  = help: say what separates the options: `--column 'options=options:|'`
+""",
+    ),
+    Mistake(
+        "a CSV file has no header",
+        "run q.csv --model builtin/random",
+        {"q.csv": "1,who?,red|green|blue,A\n" * 12},
+        """\
+error[E206]: no column holds the question or the options or the truth
+  --> q.csv
+  = help: name the columns: `--column question=NAME --column options=NAME --column truth=NAME`; there are `1`, `who?`, `red|green|blue`, `A`; if the first line is a question, put one above it such as `question,A,B,C,D,answer`
+""",
+    ),
+    Mistake(
+        "several columns are renamed",
+        "run q.jsonl --model builtin/random",
+        {
+            "q.jsonl": write_questions()
+            .replace('"question"', '"frage"')
+            .replace('"options"', '"auswahl"')
+            .replace('"answer"', '"l\u00f6sung"')
+        },
+        """\
+error[E206]: no column holds the question or the options or the truth
+  --> q.jsonl
+  = help: name the columns: `--column question=frage --column options=auswahl --column 'truth=lösung'`; there are `frage`, `auswahl`, `lösung`
+""",
+    ),
+    Mistake(
+        "ids of a data file are used twice",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(id=[1, 1, *range(3, 13)])},
+        """\
+error[E208]: `id` has the same value in several rows, and is no id
+  '1' on lines 1, 2
+  --> q.jsonl, column `id`
+  = help: give every row its own id, or number the rows instead: `--column id=`
+""",
+    ),
+    Mistake(
+        "a question has too many options",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(options=[[str(number) for number in range(1_001)]] * 12)},
+        """\
+error[E205]: a question has at most 1,000 options, and this one has 1,001
+  --> q.jsonl:1, column `options`
+    1 | {"question": "q0?", "options": ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11…
+      |                                ^
+  = help: leave the row out, or offer fewer options
+""",
+    ),
+    Mistake(
+        "the rows are in an object",
+        "run q.json --model builtin/random",
+        {"q.json": '{"version": 1, "data": [{"question": "?"}]}'},
+        """\
+error[E202]: the file is not a JSON list of objects
+  --> q.json:1
+    1 | {"version": 1, "data": [{"question": "?"}]}
+  = help: its rows are in `data`; take them out with
+          python -c "import json; json.dump(json.load(open('q.json'))['data'], open('rows.json', 'w'))"
+""",
+    ),
+    Mistake(
+        "a folder of data files is named",
+        "run folder --model builtin/random",
+        {"folder/": "", "folder/q.jsonl": write_questions()},
+        """\
+error[E101]: folder `folder` holds no `run.yaml`
+  --> folder
+  = help: name one of its data files: `folder/q.jsonl`
+""",
+    ),
+    Mistake(
+        "a column is named without its part",
+        "run rows.jsonl --model builtin/random --column answer",
+        {},
+        """\
+error[E119]: `--column answer` is not of the form `PART=NAME`
+  = help: write `--column truth=answer`
+""",
+    ),
+    Mistake(
+        "a data file has a dataset",
+        "run rows.jsonl -q --model builtin/random --dataset rows.jsonl",
+        {},
+        """\
+error[E119]: `rows.jsonl` is a data file: it brings its own samples, and `--dataset` is for a task
+  = help: leave `--dataset` out: `answerkey run rows.jsonl --model MODEL`
+""",
+    ),
+    Mistake(
+        "the number of samples is negative",
+        "run rows.jsonl --model builtin/random --num-samples -3",
+        {},
+        """\
+error[E119]: `--num-samples -3`: the number must be at least 1
+  = help: write `--num-samples 1`, for example
 """,
     ),
     Mistake(

@@ -246,6 +246,13 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
 
             known = [flag for one in error.ctx.command.params for flag in one.opts]
             hint = translate_option(error.option_name, known) or hint
+        option = error.param if isinstance(error, click.BadParameter) else None
+        limits = option and option.type
+        if option and isinstance(limits, click.IntRange | click.FloatRange) and "not in the range" in message:
+            flag, value = option.opts[0], error.message.partition(" ")[0]
+            most = "" if limits.max is None else f" and at most {limits.max}"
+            message = f"`{flag} {value}`: the number must be at least {limits.min}{most}"
+            hint = f"write `{flag} {limits.min}`, for example"
         return SpecError("E119", message.rstrip("."), hint=hint)
     if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
         hint = "raise the limit of open files: `ulimit -n 4096`"

@@ -272,7 +272,8 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
             key, mark, value = pair.partition("=")
             if not (key.strip() and mark):
                 message = f"`{name} {pair}` is not of the form `{form}`"
-                raise SpecError("E119", message, hint=f"write `{name} {example}`")
+                hint = f"write `{name} {example.format(pair)}`"
+                raise SpecError("E119", message, hint=hint)
             found[key.strip()] = value
         return found
 
@@ -286,7 +287,7 @@ CONFIG = pairs_option(
 COLUMN = pairs_option(
     "--column",
     "PART=NAME",
-    "truth=answer_idx",
+    "truth={}",
     "columns",
     metavar="PART=NAME",
     help="Name a column of a data file: `truth=answer:0`, `passage=` for none; repeatable.",

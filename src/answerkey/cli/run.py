@@ -324,7 +324,7 @@ def _is_data(file: str, *, is_scored: bool) -> bool:
     from answerkey.spec.data_file import recognise_file
 
     try:
-        said = recognise_file(file, Options())[0].say()
+        said = recognise_file(file, Options()).columns.say()
     except AnswerkeyError:
         return False
     names = [name for one in said.values() for name in ([one] if isinstance(one, str) else one)]

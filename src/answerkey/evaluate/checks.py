@@ -12,7 +12,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import polars as pl
@@ -20,13 +20,14 @@ import polars as pl
 from answerkey.datasets.dataset import Shard
 from answerkey.datasets.questions import read_option_cell
 from answerkey.datasets.rows import Rows
-from answerkey.errors import AnswerkeyError, DataError, SpecError, distinct, listing
+from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
 from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
 from answerkey.scorers import (
     Scorer,
+    StringEqualsMcqa,
     build_scores,
     compile_templates,
     resolve_rows,
@@ -103,9 +104,10 @@ class RowProblems:
             self.shown = [(name, error) for name, error in self.shown if name != kind]
             self.counts = Counter({key: n for key, n in self.counts.items() if key[0] != kind})
         left = max(left, len({error.where for _, error in self.shown}))
+        own = _list_own_columns(prepared)
         allow = f"run with `--allow-failed {left}` to score the rest and report"
         shown: list[AnswerkeyError] = []
-        for _, error in self.shown:
+        for error in (_name_own_column(error, own) for _, error in self.shown):
             these = "this sample" if error.where and error.where.sample else "these samples"
             hint = f"{error.hint or 'fix the row'}, or {allow} {these} as FAILED"
             told = DataError(error.code, error.message, where=error.where, hint=hint)
@@ -115,6 +117,51 @@ class RowProblems:
             message = f"{kind}: {count} more rows have the same problem"
             shown.append(DataError(code, message, hint="correct the others first"))
         return [*self.fatal, *common, *shown]
+
+
+def _list_own_columns(prepared: Prepared) -> dict[str | None, str]:
+    """Return the file's own names of the columns that `questions` derives from it."""
+    said = getattr(prepared.specification.dataset.source, "questions", {})
+    own: dict[str | None, str] = {}
+    for part, columns in said.items():
+        own[part] = columns if isinstance(columns, str) else ", ".join(columns)
+        if part in {"truth", "options"}:  # whose form may follow
+            own[part] = own[part].rpartition(":")[0] or own[part]
+    return {"choices": own["options"], **own} if "options" in own else own
+
+
+def _name_own_column(error: AnswerkeyError, own: Mapping[str | None, str]) -> AnswerkeyError:
+    """Return an error of a row with the file's own name of the column that is at fault."""
+    if error.where is None or error.where.field not in own:
+        return error
+    message, hint = error.message, error.hint
+    if error.where.field == "choices":  # which are made of the options, unless there are none
+        message, hint = f"sample `{error.where.sample}`: the question has no options", "list them"
+    where = replace(error.where, field=own[error.where.field])
+    return DataError(error.code, message, where=where, hint=hint)
+
+
+def find_odd_options(prepared: Prepared) -> list[Notice]:
+    """Return notices of questions with one option only, and of those with the same option twice."""
+    odd: dict[str, list[Place]] = {"only one option": [], "the same option twice": []}
+    scorers = [step.scorer for step in prepared.task.scoring if isinstance(step.scorer, StringEqualsMcqa)]
+    rows = prepared.dataset.rows
+    for start in range(0, len(rows) if scorers else 0, SHARD_ROWS):
+        samples = rows.slice(start, SHARD_ROWS).load(prepared.columns)
+        options = scorers[0].option_texts(samples, only_told=False)
+        if options is None:
+            break
+        texts = options.list.eval(pl.element().str.strip_chars())
+        is_odd = (texts.list.len() == 1, texts.list.n_unique() < texts.list.len())
+        for places, mask in zip(odd.values(), is_odd, strict=True):
+            places += [samples.place(row) for row in mask.arg_true()]
+    notices = []
+    for what, places in odd.items():
+        if places:
+            ids = listing([str(place.sample) for place in places], limit=3)
+            message = f"{len(places):,} of {len(rows):,} questions have {what}: sample {ids}"
+            notices.append(Notice(message, places[0], "correct the options, or leave these questions out"))
+    return notices
 
 
 def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
@@ -154,7 +201,10 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
             found.images.update(one.kind for one in images)
         else:
             prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
+        failed = set(found.failed)
         for position, prompt_error in wrong:
+            if position in failed:  # its prompt fails for the same reason
+                continue
             message, where, code = prompt_error.message, prompt_error.where, prompt_error.code
             if code == "E207":
                 message = f"{message} (prompt of task `{task.key}`)"
@@ -235,7 +285,7 @@ def describe_common(
 def _mends(proposal: Mapping[str, str], templates: Mapping[str, Template], samples: Samples) -> bool:
     """Return whether the fields of a proposal read most of these bad rows."""
     changed = {name: Template.compile(f"{{{{ {code} }}}}") for name, code in proposal.items()}
-    rows = resolve_rows({**templates, **changed}, samples)
+    rows = resolve_rows({**templates, **changed}, samples, is_numbered=True)
     is_good = rows.reasons().is_null() if TRUTH in proposal else rows.choices.is_not_null()
     return 2 * int(is_good.sum()) > len(samples)
 

@@ -36,6 +36,7 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
+from answerkey.evaluate.checks import find_odd_options
 from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
@@ -653,7 +654,7 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
         found = check_task(prepared, open_engine(), progress or stay_silent, opened)
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
-        notices.extend([*dataset.notices, *found.notices])
+        notices.extend([*dataset.notices, *found.notices, *find_odd_options(prepared)])
         if number == 0:  # the others are the same tasks with another model
             tasks.append(CheckedTask(specification.key, dataset.name, len(dataset)))
     unique = distinct(errors)

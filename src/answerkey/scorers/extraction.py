@@ -58,6 +58,11 @@ class ExtractionRule:
     read_own: Callable[[pl.Series, pl.Series], pl.DataFrame] | None = None
 
     @property
+    def reads_numbers(self) -> bool:
+        """Whether the rule reads labels of several digits, such as 27."""
+        return self.name == "stated_answer"
+
+    @property
     def schema(self) -> dict[str, pl.DataType]:
         """What a column of this rule's readings looks like."""
         return PART_SCHEMA if self.has_parts else READING_SCHEMA

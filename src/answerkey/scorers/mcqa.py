@@ -118,7 +118,8 @@ def judge(
     metadata |= {"answer_span": None} if rule.has_parts else {}
     unscored = dict.fromkeys(VALUE_NAMES)
     try:
-        names, right = parse_choices(choices)[0], parse_truth(truth)[0]
+        names, _ = parse_choices(choices, is_numbered=rule.reads_numbers)
+        right, _ = parse_truth(truth, is_numbered=rule.reads_numbers)
         check_truth(right, names)
     except RowFault as fault:
         return Score(ScoreStatus.FAILED, fault.reason, unscored, metadata)
@@ -232,6 +233,14 @@ class StringEqualsMcqa(Scorer):
         name = find_rule(self.extraction).name
         return name if self.model_key is None else f"{name}/{FALLBACK}"
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether choices may be the numbers 1, 2, …; false for an extraction rule that there is not."""
+        try:
+            return find_rule(self.extraction).reads_numbers
+        except SpecError:
+            return False
+
     def bind(self, model: Model, *, key: str) -> StringEqualsMcqa:
         """Return the scorer with the model of its `fallback`; `key` is the scorer's own, for its calls."""
         if getattr(model, "needs", None) or model.name.startswith("builtin/"):
@@ -264,7 +273,7 @@ class StringEqualsMcqa(Scorer):
             with suppress(SpecError):
                 template = self.compile_field(field)
                 if template is not None and template.kind == "constant":
-                    constants[field] = _read_value(field, template.evaluate())
+                    constants[field] = _read_value(field, template.evaluate(), is_numbered=self.is_numbered)
         for one in _build_pair(constants).faults:
             written, advice = getattr(self, one.field), one.hint
             word = _COLUMN.fullmatch(written) if isinstance(written, str) else None
@@ -278,7 +287,7 @@ class StringEqualsMcqa(Scorer):
         templates, errors = compile_templates(self)
         for field, _ in errors:
             templates.pop(field, None)
-        rows = resolve_rows(templates, samples)
+        rows = resolve_rows(templates, samples, is_numbered=self.is_numbered)
         notices = []
         for name, template in templates.items():
             column, source = name_column(template), str(template.source).strip()
@@ -296,7 +305,7 @@ class StringEqualsMcqa(Scorer):
 
     def sample_facts(self, samples: Samples) -> Known:
         """Return choices, truth and option texts of each sample; None where a row has none."""
-        rows = resolve_rows(self.templates(), samples)
+        rows = resolve_rows(self.templates(), samples, is_numbered=self.is_numbered)
         return Known(
             choices=[None if one is None else tuple(one) for one in rows.choices.to_list()],
             truths=rows.truths.to_list(),
@@ -331,7 +340,7 @@ class StringEqualsMcqa(Scorer):
     def score(self, samples: Samples, completions: Completions) -> Scores:
         """Return the verdicts, the same as `judge` gives row by row."""
         rule = find_rule(self.extraction)
-        rows = resolve_rows(self.templates(), samples)
+        rows = resolve_rows(self.templates(), samples, is_numbered=self.is_numbered)
         readings = self._read(rule, completions, rows, samples)
         choice, truths = readings["choice"], rows.truths
         statuses, reasons = find_statuses(rows.reasons(), completions.frame["status"])
@@ -469,19 +478,28 @@ _REASON_WITHOUT_TEXT = (
 #: Longer text in a cell is no list of single characters; parsing it would only cost time.
 LONGEST_LIST = 100_000
 
+#: More choices are no question; and a number as a label.
+MOST_CHOICES = 1_000
+_NUMBER = re.compile("[1-9][0-9]{0,3}")
 _LONGER = "for longer answers use the scorer `string_equals`"
 ADVICE = f"only single-character choices are supported here; {_LONGER}"
 _LIST_HINT = 'write a list of single characters such as ["A", "B", "C", "D"]'
 
 
-def parse_choices(value: object) -> tuple[tuple[str, ...], bool]:
+def parse_choices(value: object, *, is_numbered: bool = False) -> tuple[tuple[str, ...], bool]:
     """Return the choices that a cell or a template yields, and whether white space was cut; raise `RowFault`.
 
-    They are trimmed, in NFC and in their order.
+    They are trimmed, in NFC and in their order: single characters or, with `is_numbered`, 1, 2, … as well.
     """
     cells = _read_list(value)
     if not cells:
         raise RowFault("BAD_CHOICES", "the list of choices is empty", _LIST_HINT)
+    if len(cells) > MOST_CHOICES:
+        message = f"there are {len(cells):,} choices, and at most {MOST_CHOICES:,} are read"
+        raise RowFault("BAD_CHOICES", message, "offer fewer choices")
+    numbers = [str(number) for number in range(1, len(cells) + 1)]
+    if is_numbered and numbers == [str(cell) for cell in cells]:
+        return tuple(numbers), False
     found = [_read_character(cell, "BAD_CHOICES", "choice") for cell in cells]
     names = tuple(name for name, _ in found)
     if len(set(names)) < len(names):
@@ -491,8 +509,10 @@ def parse_choices(value: object) -> tuple[tuple[str, ...], bool]:
     return names, any(is_trimmed for _, is_trimmed in found)
 
 
-def parse_truth(value: object) -> tuple[str, bool]:
+def parse_truth(value: object, *, is_numbered: bool = False) -> tuple[str, bool]:
     """Return the ground truth of a cell or a template, and whether white space was cut; raise `RowFault`."""
+    if is_numbered and type(value) in {int, str} and _NUMBER.fullmatch(str(value)):
+        return str(value), False
     return _read_character(value, "BAD_TRUTH", "ground truth")
 
 
@@ -627,12 +647,21 @@ _FIRST_ROWS = 1_000
 _DTYPES: dict[str, pl.DataType] = {"choices": pl.List(pl.String), "ground_truth_choice": pl.String()}
 
 
-def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> ResolvedRows:
+def resolve_rows(
+    templates: Mapping[str, Template],
+    samples: Samples,
+    *,
+    is_numbered: bool = False,
+) -> ResolvedRows:
     """Return choices and truth of every row, the truth at the place to which its option was moved.
 
     Rows are resolved once, for checking and for scoring them.
     """
-    key = "resolved", *((name, repr(template.source)) for name, template in sorted(templates.items()))
+    key = (
+        "resolved",
+        is_numbered,
+        *((name, repr(template.source)) for name, template in sorted(templates.items())),
+    )
     if key in samples.memo:
         return cast("ResolvedRows", samples.memo[key])
     written = samples if samples.orders is None else samples.as_written()
@@ -646,12 +675,12 @@ def resolve_rows(templates: Mapping[str, Template], samples: Samples) -> Resolve
         }
     plain = None if samples.orders is not None else _find_plain(templates, written)
     if plain is None:
-        rows = _resolve_distinct(templates, samples, written, options)
+        rows = _resolve_distinct(templates, samples, written, options, is_numbered=is_numbered)
     else:
         good, cells = plain
         kept, others = good.arg_true(), (~good).arg_true()
         left = written.take(others)
-        rest = _resolve_distinct(templates, left, left, {})
+        rest = _resolve_distinct(templates, left, left, {}, is_numbered=is_numbered)
         codes = rest.codes.gather(spread(others, len(written)))
         if len(others):
             both = {"choices": rest.choices, "ground_truth_choice": rest.truths}
@@ -688,12 +717,20 @@ def _find_plain(
 
 
 def _resolve_distinct(
-    templates: Mapping[str, Template], samples: Samples, written: Samples, options: Mapping[int, RowFault]
+    templates: Mapping[str, Template],
+    samples: Samples,
+    written: Samples,
+    options: Mapping[int, RowFault],
+    *,
+    is_numbered: bool,
 ) -> ResolvedRows:
     """Return choices and truth of every row, each distinct value parsed once."""
     names = [name for name in _DTYPES if name in templates]
     fields = {name: templates[name].distinct(written) for name in names}
-    read = {name: [_read_value(name, value) for value in one.values] for name, one in fields.items()}
+    read = {
+        name: [_read_value(name, value, is_numbered=is_numbered) for value in one.values]
+        for name, one in fields.items()
+    }
     # Combinations of codes, one from each field, and which of them each row has.
     sizes = [len(fields[name].values) for name in names]
     codes = pl.zeros(len(written), pl.UInt32, eager=True)
@@ -729,12 +766,12 @@ def _resolve_distinct(
     return ResolvedRows(pairs, codes, options, cells)
 
 
-def _read_value(name: str, value: object) -> RowFault | tuple[Any, bool]:
+def _read_value(name: str, value: object, *, is_numbered: bool) -> RowFault | tuple[Any, bool]:
     """Return the parsed value of a field and whether it was trimmed, or its fault."""
     if isinstance(value, RowError):
         return RowFault.from_error(name, value)
     try:
-        return parse_choices(value) if name == "choices" else parse_truth(value)
+        return (parse_choices if name == "choices" else parse_truth)(value, is_numbered=is_numbered)
     except RowFault as fault:
         fault.field = name
         return fault

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from answerkey._version import __version__
-from answerkey.cli.console import surviving_lost_reader
+from answerkey.cli.console import leave_stream, surviving_lost_reader
 from answerkey.cli.exits import catch_faults
 from answerkey.errors import SpecError, suggest
 
@@ -101,9 +101,11 @@ class App(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Carry out the command; a reader of its data that has gone is no failure (click would exit 1)."""
-        with surviving_lost_reader(sys.stdout):
+        try:
             return super().invoke(ctx)
-        return 0
+        except BrokenPipeError:
+            leave_stream(sys.stdout)
+            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  same
         """Write the commands in their groups."""

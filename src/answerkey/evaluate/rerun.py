@@ -62,10 +62,10 @@ from answerkey.runs import (
     StoredFolder,
     Table,
     TaskRun,
+    begin_noted,
     choose_place,
     find_place,
     forget_journal,
-    has_only_begun,
     is_run,
     load_manifest,
     load_run,
@@ -516,10 +516,7 @@ def reopen_stopped(
     place: RunPlace, options: Mapping[str, Any], progress: Progress, opened: Opened | None = None
 ) -> Run | Started:
     """Return a run that stopped, ready to go on; one that is complete as it is."""
-    if has_only_begun(place):
-        message = f"`{place}` stopped before its `run.json` was written: there is nothing to go on from"
-        hint = "start again with `answerkey run`; no model had been called"
-        raise RunError("E507", message, where=Place(file=str(place)), hint=hint)
+    begin_noted(place)
     if load_manifest(place)["status"] == "complete":
         forget_journal(place)  # a disk that had failed may have kept it
         return load_run(place)
@@ -555,7 +552,7 @@ def reopen_stopped(
             for one in _prepare_again(writer, chosen, opened)
         ]
         tasks, _ = check_beforehand(tasks, chosen, engine, progress, opened)
-        writer.restart(describe_system())
+        writer.restart({**describe_system(), "options": chosen.stored()})
         for one in tasks:
             for number in range(one.specification.num_runs):
                 writer.task(one.key).repetition(number).clear()
@@ -596,6 +593,9 @@ def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -
             shown = describe_sources(one)["examples_fingerprint"]
             if found["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
                 raise _gone("dataset", entry["dataset"]["file"], CHANGED)
+            for image, digest in source["image_files"].items():
+                if not Path(image).is_file() or digest_file(image) != digest:
+                    raise _gone("image", image, CHANGED)
             if found["completions"]["sha256"] != entry["completions"]["sha256"]:
                 raise _gone("completions", entry["completions"]["file"], CHANGED)
             if shown != source.get("examples_fingerprint"):

@@ -19,7 +19,16 @@ import polars as pl
 from answerkey.datasets.storage import is_stored
 from answerkey.errors import RunError, suggest
 from answerkey.metrics import MODEL_CALL_FAILED, STOPPED_EARLY, average_counts, wilson
-from answerkey.runs import Run, TaskRun, find_place, is_run, list_places, load_run, name_answerer
+from answerkey.runs import (
+    Run,
+    TaskRun,
+    find_place,
+    is_run,
+    list_places,
+    load_run,
+    load_summary,
+    name_answerer,
+)
 from answerkey.text import (
     Cell,
     Line,
@@ -349,7 +358,7 @@ def find_neighbour(run: Run) -> str | None:
     others = [one for one in beside if one.parent.name != run.path.name]
     for file in sorted(others, key=_find_time, reverse=True)[:SEARCHED_RUNS]:
         with suppress(RunError):
-            other = load_run(file.parent)
+            other = load_summary(file.parent)
             if other.status == "complete" and other.tasks.keys() & run.tasks.keys():
                 return str(file.parent)
     return None
@@ -376,7 +385,7 @@ def list_folder(folder: str | Path) -> list[dict[str, Any]]:
         row: dict[str, Any] = dict.fromkeys(names) | {"path": str(place), "label": "", "text": ""}
         rows.append(row)
         try:
-            run = load_run(place)
+            run = load_summary(place)
         except RunError as error:
             row |= {"status": "unreadable", "text": error.message}
             continue

@@ -196,7 +196,7 @@ class RunStore(ABC):
 
     @abstractmethod
     def list_files(self, under: str) -> dict[str, RunFile]:
-        """Return the files of a run below a folder, by name; E503 for what is no plain file."""
+        """Return the files below a folder by name, without hidden ones; E503 for what is no plain file."""
 
     @abstractmethod
     def find_file(self, name: str) -> RunFile | None:
@@ -332,7 +332,7 @@ class FolderStore(RunStore):
         for where, _, names in os.walk(self.place / under):
             for path in (Path(where, name) for name in names):
                 name = path.relative_to(self.place).as_posix()
-                if RUN_FILE.fullmatch(name):
+                if not path.name.startswith("."):
                     found[name] = RunFile(name, _require_plain(path).stat().st_size)
         return dict(sorted(found.items()))
 
@@ -402,7 +402,7 @@ class ObjectStore(RunStore):
         with reaching_storage():
             found = list_objects(self.show(under))
         files = [RunFile(one.url[len(self.place.url) + 1 :], one.size, one.mark) for one in found]
-        return {file.name: file for file in files if RUN_FILE.fullmatch(file.name)}
+        return {file.name: file for file in files if not file.name.rpartition("/")[2].startswith(".")}
 
     def find_file(self, name: str) -> RunFile | None:
         with reaching_storage():

@@ -43,7 +43,7 @@ from answerkey.reports.html import describe_comparison, hash_source
 from answerkey.reports.overview import describe_overview, name_dataset
 from answerkey.reports.samples import Query, SampleTable
 from answerkey.reports.view import label_metric
-from answerkey.runs import Run, TaskRun, list_places, load_run, name_answerer
+from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary, name_answerer
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
 from answerkey.text import clean_numbers, is_share, make_visible
@@ -303,7 +303,7 @@ class Catalog:
         about = {"id": entry.id, "label": entry.label}
         try:
             key = (entry.id, entry.read_mark())
-            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_run(entry.path))})
+            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_summary(entry.path))})
             if listed["status"] == "complete":
                 return {**listed, "progress": None}
             return {**listed, **entry.describe_state(self.open(entry))}

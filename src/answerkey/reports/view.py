@@ -466,7 +466,11 @@ def find_run(name: str) -> Run:
         return load_run(known[0])
     message = f"`{name}` is a folder, but not a run folder" if path.is_dir() else f"there is no run `{name}`"
     message = f"there is no run below `{RUNS}`" if name == "latest" else message
-    hint = suggest(name, [Path(one).name for one in known])
-    hint = f"the newest run in it is `{known[0]}`" if known and path.is_dir() else hint
-    usual = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
-    raise RunError("E501", message, hint=hint or usual)
+    hint = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
+    if known:
+        hint = f"the newest run is `{known[0]}`; `answerkey runs` lists the runs of a folder"
+    if not path.is_dir():
+        beside = list_places(path.parent) if path.parent.is_dir() else []
+        names = ["latest", *known, *(Path(one).name for one in known), *map(str, beside)]
+        hint = suggest(name, names if known else names[1:]) or hint
+    raise RunError("E501", message, hint=hint)

@@ -292,7 +292,8 @@ class RunStore(ABC):
 
     def require_new(self) -> None:
         """Raise E502 when something is there already."""
-        if self.list_top() - {LOCK_NAME}:
+        drafts = {name for name in self.list_top() if name.endswith(".draft")}  # of killed processes
+        if self.list_top() - {LOCK_NAME, *drafts}:
             kind = "folder" if isinstance(self.place, Path) else "address"
             message = f"`{self.place}` is there already and not empty"
             raise RunError("E502", message, hint=f"choose a new {kind} with `--out`")

@@ -351,7 +351,7 @@ def find_example(run: Run) -> tuple[str, str] | None:
 
 
 def find_neighbour(run: Run) -> str | None:
-    """Return a complete run beside this one with one of its tasks, the newest; None in remote storage."""
+    """Return the newest run beside this one that it can be compared with; None in remote storage."""
     if not isinstance(run.path, Path):
         return None
     beside = [Path(str(one)) / "run.json" for one in list_places(run.path.parent)]
@@ -359,9 +359,26 @@ def find_neighbour(run: Run) -> str | None:
     for file in sorted(others, key=_find_time, reverse=True)[:SEARCHED_RUNS]:
         with suppress(RunError):
             other = load_summary(file.parent)
-            if other.status == "complete" and other.tasks.keys() & run.tasks.keys():
+            if _can_compare(run, other):
                 return str(file.parent)
     return None
+
+
+def _can_compare(run: Run, other: Run) -> bool:
+    """Return whether two runs have values of the same samples in the tasks they share."""
+    shared = [(task, other.tasks[key]) for key, task in run.tasks.items() if key in other.tasks]
+    if not shared or run.status != "complete" or other.status != "complete":
+        return False
+    datasets = [[one.manifest["dataset"] for one in pair] for pair in shared]
+    if all(first["fingerprint"] == second["fingerprint"] for first, second in datasets):
+        return all(one.counts["scored"] for pair in shared for one in pair)
+    if max(one["samples"] for pair in datasets for one in pair) > SEARCHED_ROWS:
+        return False
+    from answerkey.evaluate.pairs import pair_samples  # loads what few commands need
+
+    for first, second in shared:
+        pair_samples({"a": (run, first), "b": (other, second)}, []).pair_up("a", "b")
+    return True
 
 
 def _find_time(file: Path) -> float:

@@ -77,7 +77,7 @@ def _describe_run(run: Run) -> dict[str, Any]:
     about |= {name: run.manifest.get(name) for name in shown}
     about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
     tasks = [_describe_task(one) for one in run.tasks.values()]
-    return {"run": about, "tasks": tasks, "notices": list(run.manifest.get("notices") or [])}
+    return {"run": about, "tasks": tasks, "notices": list(run.manifest["notices"])}
 
 
 def _describe_task(task: TaskRun) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def view_run(run: Run) -> dict[str, Any]:
     Numbers stay as they are, infinite ones as well; gates and variants are drawn from the run itself.
     """
     view, is_complete = _describe_run(run), run.status == "complete"
-    entries: Sequence[Mapping[str, Any]] = run.manifest.get("tasks") or []
+    entries: Sequence[Mapping[str, Any]] = run.manifest["tasks"]
     view["title"] = str(run.manifest.get("display_name") or run.key)
     view["can_go_on"] = not is_complete and _can_go_on(run)
     view["unfinished"] = [entry for entry in entries if entry["key"] not in run.tasks]
@@ -270,7 +270,7 @@ def _can_go_on(run: Run) -> bool:
 
     So do samples that a scorer cannot score, once all calls are answered.
     """
-    entries: Sequence[Mapping[str, Any]] = run.manifest.get("tasks") or []
+    entries: Sequence[Mapping[str, Any]] = run.manifest["tasks"]
     is_stopped = "stopped" in run.manifest
     if run.path is None:
         return False
@@ -294,7 +294,7 @@ def list_judges(entry: Mapping[str, Any], role: str | None = None) -> list[str]:
 
 def list_scorer_names(task: TaskRun) -> dict[str, str]:
     """Return scorer key → display name, of the scorers that have one."""
-    scorers: Sequence[Mapping[str, Any]] = task.manifest.get("scorers") or []
+    scorers: Sequence[Mapping[str, Any]] = task.manifest["scorers"]
     return {one["key"]: str(one["display_name"]) for one in scorers if one.get("display_name")}
 
 

@@ -15,7 +15,6 @@ from typing import Any, Self, TypeVar
 import polars as pl
 
 from answerkey._version import __version__
-from answerkey.datasets.dataset import Selection
 from answerkey.datasets.storage import list_objects
 from answerkey.errors import RunError, listing
 from answerkey.runs.store import (
@@ -214,15 +213,12 @@ _DATASET = {
     **dict.fromkeys(("display_name", "file", "category"), "text?"),
     **dict.fromkeys(("rows_read", "rows_filtered", "samples"), "a count"),
 }
-_SELECTION = (
-    {
-        "num_samples": "a count?",
-        "subsampling": "head|random",
-        "seed": "a whole number",
-        "stratify_by": "text?",
-    },
-    _rule("a selection of four settings", lambda one: len(one) == len(fields(Selection))),
-)
+_SELECTION = {
+    "num_samples": "a count?",
+    "subsampling": "head|random",
+    "seed": "a whole number",
+    "stratify_by": "text?",
+}
 _PRICE = {
     **dict.fromkeys(("prompt", "completion"), "a number"),
     **dict.fromkeys(("cached", "written"), "a number?"),
@@ -242,7 +238,7 @@ _ENTRY = {
     },
     "config": "an object",
     "scorers": [_SCORER],
-    "selection": _SELECTION,
+    "selection": (_SELECTION, _rule("its four settings", lambda one: one.keys() == _SELECTION.keys())),
     "counts": _nullable(_COUNTS),
     "encoded?": {"*": ["text"]},
     "calls?": {"*": {"calls": "a count", "price?": _nullable(_PRICE)}},
@@ -429,7 +425,7 @@ class TaskRun:
     @property
     def main_scorer(self) -> str | None:
         """The key of the scorer that the counts belong to: the first with purpose `score`."""
-        scorers: Sequence[Mapping[str, Any]] = self.manifest.get("scorers") or []
+        scorers: Sequence[Mapping[str, Any]] = self.manifest["scorers"]
         first = next((one for one in scorers if one.get("purpose", "score") == "score"), None)
         return (first or (scorers[0] if scorers else {})).get("key")
 

@@ -115,7 +115,7 @@ class RunFolder:
         """
         if run.status == "complete":
             return {"status": run.status, "progress": None}
-        seen, tasks = self.count_done(), run.manifest.get("tasks") or ()
+        seen, tasks = self.count_done(), run.manifest["tasks"]
         total = 0
         for entry in tasks:
             trials = (entry.get("trials") or {}).get("num_trials", 1)
@@ -337,11 +337,11 @@ def describe_listed(run: Run) -> Plain:
                 "name": task.manifest.get("display_name"),
                 "model": name_answerer(task.manifest, with_folder=False),
                 "dataset": name_dataset(task),
-                "fingerprint": (task.manifest.get("dataset") or {}).get("fingerprint"),
+                "fingerprint": task.manifest["dataset"]["fingerprint"],
                 **number,
             }
         )
-    models = dict.fromkeys(name_answerer(one, with_folder=False) for one in run.manifest.get("tasks") or [])
+    models = dict.fromkeys(name_answerer(one, with_folder=False) for one in run.manifest["tasks"])
     samples = [task.counts["samples"] for task in run.tasks.values()]
     main = tasks[0] if tasks else _NO_NUMBER
     described: Plain = clean_numbers(

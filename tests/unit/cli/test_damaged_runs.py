@@ -176,7 +176,7 @@ def test_a_file_that_the_run_did_not_write_is_named(
         (("dataset",), [1], "`run.tasks[0].dataset` is [1], not an object"),
         (("dataset", "fingerprint"), 7, "`run.tasks[0].dataset.fingerprint` is 7, not text"),
         (("selection", "seed"), "x", "`run.tasks[0].selection.seed` is 'x', not a whole number"),
-        (("selection", "more"), 1, "not a selection of four settings"),
+        (("selection", "more"), 1, "not its four settings"),
     ],
 )
 def test_a_run_json_that_lacks_something_is_damaged(

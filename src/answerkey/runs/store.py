@@ -290,10 +290,10 @@ class RunStore(ABC):
     def list_top(self) -> set[str]:
         """Return the names of what lies right in the run folder."""
 
-    def require_new(self) -> None:
-        """Raise E502 when something is there already."""
+    def require_new(self, besides: Iterable[str] = ()) -> None:
+        """Raise E502 when something is there already, other than the names `besides`."""
         drafts = {name for name in self.list_top() if name.endswith(".draft")}  # of killed processes
-        if self.list_top() - {LOCK_NAME, *drafts}:
+        if self.list_top() - {LOCK_NAME, *drafts, *besides}:
             kind = "folder" if isinstance(self.place, Path) else "address"
             message = f"`{self.place}` is there already and not empty"
             raise RunError("E502", message, hint=f"choose a new {kind} with `--out`")

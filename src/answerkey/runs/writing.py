@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -83,17 +82,18 @@ class NewFolder:
         made = [] if runs.exists() else [runs]
         FolderStore(runs).make_folders([""])
         stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_-]+', '-', self.key)}"
-        for number in count(1):
-            folder = runs / (stem if number == 1 else f"{stem}-{number}")
+        folder, number = runs / stem, 1
+        while True:
             try:
                 folder.mkdir()
             except FileExistsError:
-                continue
+                number += 1
+                folder = runs / f"{stem}-{number}"
             except OSError as error:
                 message = f"cannot make `{folder}`: {error}"
                 raise RunError("E502", message, hint="choose another with `--out`") from error
-            return folder, [folder, *made]
-        raise AssertionError("numbers do not end")
+            else:
+                return folder, [folder, *made]
 
 
 def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
@@ -110,9 +110,9 @@ def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
 
 
 def _require_free(store: RunStore) -> None:
-    """Raise E502 when something is there already, unless a killed process had only begun to begin a run."""
-    if not (BEGIN_NAME in (names := store.list_top()) and "run.json" not in names):
-        store.require_new()
+    """Raise E502 when something is there already, other than what a process killed at its start left."""
+    is_left = BEGIN_NAME in store.list_top()
+    store.require_new(besides={BEGIN_NAME, "tasks"} if is_left else ())
 
 
 def write_beginnings(place: RunPlace, runs: Mapping[str, Beginning]) -> None:

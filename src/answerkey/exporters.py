@@ -132,10 +132,7 @@ def _write_path(
 ) -> None:
     """Write a file, the whole of it or nothing; E502 when it cannot be written."""
     try:
-        if write is None:
-            write_frames(Path(file), frames)
-        else:
-            write_output(Path(file), write)
+        write_output(Path(file), write or partial(write_frames, frames=frames))
     except OSError as error:
         reason = error.strerror or error
         raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error

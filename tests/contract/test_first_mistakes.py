@@ -1443,6 +1443,33 @@ error[E501]: there is no run below `runs`
 """,
     ),
     Mistake(
+        "`latest` is misspelt",
+        "show lates",
+        {"runs/one/run.json": "{}"},
+        """\
+error[E501]: there is no run `lates`
+  = help: did you mean `latest`?
+""",
+    ),
+    Mistake(
+        "the name of a run is misspelt",
+        "compare runs/nope runs/gpt-first",
+        {"runs/gpt-first/run.json": "{}", "runs/nope-2/run.json": "{}"},
+        """\
+error[E501]: there is no run `runs/nope`
+  = help: did you mean `runs/nope-2`?
+""",
+    ),
+    Mistake(
+        "a run is not there, but others are",
+        "compare runs/b runs/gpt-first",
+        {"runs/gpt-first/run.json": "{}"},
+        """\
+error[E501]: there is no run `runs/b`
+  = help: the newest run is `runs/gpt-first`; `answerkey runs` lists the runs of a folder
+""",
+    ),
+    Mistake(
         "a project is no run",
         "show .",
         {},
@@ -1690,6 +1717,7 @@ def test_a_mistake_is_told_with_its_place_and_what_to_do(
         if name.endswith("/"):
             Path(name).mkdir()
         else:
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     behaviour = mistake.server if isinstance(mistake.server, Behaviour) else Behaviour(hang_seconds=2)
     with TestServer(mistake.server if isinstance(mistake.server, Reply) else "A", behaviour) as server:

@@ -104,8 +104,12 @@ def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
             write_output(junit, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
         if "summary" in names:
             page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
-            with Path(names["summary"]).open("a", encoding="utf-8", newline="\n") as stream:
-                stream.write(page)
+            summary = Path(names["summary"])
+            if summary.is_file():  # of an earlier step
+                with summary.open("ab") as stream:
+                    stream.write(page.encode())
+            else:
+                write_output(summary, lambda path: path.write_bytes(page.encode()))
 
     try:
         yield write

@@ -583,16 +583,17 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     """
     from answerkey.evaluate import matrix, rerun
     from answerkey.reports.view import find_run
-    from answerkey.runs import find_place, has_only_begun, is_run, load_manifest
+    from answerkey.runs import begin_noted, find_place, is_run, load_manifest
 
     with keep_files(options) as write:
         place = find_place(run)
         if isinstance(place, Path) and not place.is_dir():
             place = find_run(run).path or place
-        if not has_only_begun(place) and not is_run(place):
+        begin_noted(place)
+        if not is_run(place):
             with console.display() as display:
                 return finish(console, matrix.resume_matrix(place, display=display, **options), write=write)
-        if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
+        if load_manifest(place)["status"] == "complete":
             console.say_text("the run is complete: there is nothing to go on with")
         with console.display() as display:
             resumed = rerun.resume(place, progress=display.report, listener=display, **options)

@@ -482,7 +482,8 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         [read_content(one.path, shown=one.shown).digest, one.label if how.file_column else None]
         for one in files
     ]
-    made = [sorted(how.questions.items())] if how.questions else []
+    # Which column has the completions does not change the questions.
+    made = [sorted((role, name) for role, name in how.questions.items() if role != "completion")]
     digest = _hash([contents, layout, how.file_column, list(how.derive.items()), *made])
     size = 0
     for path in (Path(one.path) for one in files):
@@ -496,7 +497,8 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         parts = _extend_files(files, how, notices, spans)
         return build_table(parts, shown, {}, chunks, notices=notices, spans=spans)
 
-    key, is_small = name_entry(digest, "joined", {}), size <= HELD_BYTES
+    key = name_entry(_hash([digest, how.questions.get("completion")]), "joined", {})
+    is_small = size <= HELD_BYTES
     rows, notices, spans = _build_rows(build, key, shown, is_small=is_small)
     if len(files) > 1:
         starts = tuple(accumulate(spans, initial=0))[:-1]

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import polars as pl
 
@@ -50,7 +51,7 @@ class RowProblems:
 
     `failed` holds the positions of rows that may be FAILED with `--allow-failed`, in order once merged;
     `fatal` the errors that no allowance covers. `rows` is how many rows were looked at, or will be.
-    `images` are the kinds of images in the prompts.
+    `images` are the kinds of images in the prompts, `image_files` the SHA-256 of each that is a file.
     """
 
     rows: int
@@ -60,6 +61,7 @@ class RowProblems:
     fatal: list[AnswerkeyError] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     images: set[str] = field(default_factory=set)
+    image_files: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, error: AnswerkeyError) -> None:
         """Count an error; keep it while there are few of its kind. The very same error is told once."""
@@ -81,6 +83,7 @@ class RowProblems:
         self.failed.extend(offset + row for row in sorted(set(found.failed)))
         self.fatal = distinct((*self.fatal, *found.fatal))
         self.images |= found.images
+        self.image_files |= found.image_files
         self.notices = list(dict.fromkeys((*self.notices, *found.notices)))
 
     def errors(self, prepared: Prepared) -> list[AnswerkeyError]:
@@ -198,7 +201,11 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
         if isinstance(solver, SingleTurnSolver):
             prompts, wrong = solver.check_prompts(samples, prepared.examples)
             images = [one for prompt in prompts if isinstance(prompt, list) for one in list_images(prompt)]
-            found.images.update(one.kind for one in images)
+            found.images.update(image.kind for image in images)
+            files = {
+                str(image.held): str(image["sha256"]) for image in images if isinstance(image.held, Path)
+            }
+            found.image_files.update(files)
         else:
             prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
         failed = set(found.failed)

@@ -58,7 +58,7 @@ from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
 from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
 from answerkey.models.responses import read_text
-from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
+from answerkey.runs import NewFolder, Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
 from answerkey.solvers import ChoiceRankingSolver, SingleTurnSolver
@@ -204,7 +204,7 @@ def prepare_all(
 
 def run_new(
     tasks: Sequence[Prepared],
-    place: RunPlace | None,
+    place: RunPlace | NewFolder | None,
     manifest: Mapping[str, Any],
     engine: Engine,
     progress: Progress,
@@ -356,18 +356,27 @@ class Started:
 
 def start_new(
     tasks: Sequence[Prepared],
-    place: RunPlace | None,
+    place: RunPlace | NewFolder | None,
     manifest: Mapping[str, Any],
     engine: Engine,
     options: Options,
     heard: Sequence[Notice],
 ) -> Started:
     """Write what `run.json` says before the work begins, and what was `heard` when rows were checked."""
+    beginning, samples = describe_beginning(tasks, manifest, heard)
+    writer = start_run(place, beginning["manifest"], beginning["tasks"], samples)
+    return Started(writer, tasks, engine, options)
+
+
+def describe_beginning(
+    tasks: Sequence[Prepared], manifest: Mapping[str, Any], heard: Sequence[Notice]
+) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
+    """Return what a run folder says before the work begins, and the samples that are in no file."""
     sources = {one.key: describe_sources(one) for one in tasks}
     manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
     memory = ((one.key, one.specification.dataset.source) for one in tasks)
     samples = {key: one.table.samples.frame for key, one in memory if isinstance(one, MemorySource)}
-    return Started(start_run(place, manifest, sources, samples), tasks, engine, options)
+    return {"manifest": manifest, "tasks": sources}, samples
 
 
 def check_beforehand(
@@ -407,7 +416,8 @@ def check_tasks(
         notices.extend([*one.dataset.notices, *problems.notices])
         if problems.fatal or len(problems.failed) > options.failed_limit(len(one.dataset)):
             errors.extend(problems.errors(one))
-        checked.append(replace(one, failed=problems.failed, is_checked=True))
+        files = problems.image_files
+        checked.append(replace(one, failed=problems.failed, image_files=files, is_checked=True))
     raise_all(errors)
     return checked, list(dict.fromkeys(notices))
 
@@ -523,6 +533,7 @@ def describe_sources(prepared: Prepared) -> dict[str, Any]:
         "model_key": specification.model_key,
         "generation": model.generation.given() if isinstance(model, ModelConfig) else None,
         "num_runs": specification.num_runs,
+        "image_files": prepared.image_files,
     }
 
 

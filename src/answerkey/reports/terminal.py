@@ -523,8 +523,9 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
         sample, what = example
         steps.append((f"answerkey explain {folder} {shlex.quote(sample)}", f"a sample that is {what}"))
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
-    against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
-    steps.append((f"answerkey compare {against}", "is the difference real?"))
+    if run.status == "complete":
+        against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
+        steps.append((f"answerkey compare {against}", "is the difference real?"))
     return _draw_steps((*steps, *more))
 
 

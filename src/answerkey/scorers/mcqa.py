@@ -164,9 +164,7 @@ def _mark_truncated(reasons: pl.Series, completions: pl.DataFrame) -> pl.Series:
     found = completions.select("completion", "reasoning", "finish_reason", "usage")[rows]
     texts, usage = found["completion"].fill_null(""), found["usage"].struct.unnest()
     is_blank = texts.str.strip_chars(WHITE_SPACE) == ""
-    has_thoughts = found["reasoning"].is_not_null()
-    if "reasoning_tokens" in usage.columns:  # older runs do not know them
-        has_thoughts |= usage["reasoning_tokens"].fill_null(0) > 0
+    has_thoughts = found["reasoning"].is_not_null() | (usage["reasoning_tokens"].fill_null(0) > 0)
     is_call = (found["finish_reason"] == "tool_calls").fill_null(value=False)
     may_be = ~is_blank & texts.str.contains(MAYBE_THOUGHT) & ~texts.str.contains(SAID_AFTER)
     thoughts = [text for text in texts.filter(may_be).unique() if is_thought(text)]

@@ -22,7 +22,6 @@ from answerkey.viewer.server import Catalog
 
 from .conftest import Call, write_rows
 
-RUN = Path(__file__).parents[2] / "compat" / "kept" / "runs" / "live"
 UNUSED = {
     *("jinja2", "ruamel", "aiohttp"),
     *(f"answerkey.{one}" for one in ("spec", "templates", "scorers", "models.client")),
@@ -60,10 +59,11 @@ def test_quiet_is_understood_before_and_after_the_command(call: Call, words: tup
     ("commands", "unused"),
     [
         ([["--help"], ["run", "--help"]], {"polars", "pydantic", "ruamel", "jinja2", "rich"}),
-        ([["-q", "show", str(RUN)], ["show", str(RUN), "--json"], ["runs", str(RUN.parent)]], UNUSED),
+        ([["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]], UNUSED),
     ],
     ids=["help", "show"],
 )
+@pytest.mark.usefixtures("run_folder")
 def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unused: set[str]) -> None:
     """Help needs no library for tables or YAML; showing a run needs no model and no template engine."""
     script = (

@@ -297,7 +297,7 @@ def test_a_run_under_way_shows_what_is_finished(done: Run) -> None:
     """Tasks that are not finished are named; those that are have counts and no shares."""
     assert isinstance(done.path, Path)
     manifest = json.loads((done.path / "run.json").read_text())
-    manifest |= {"status": "running", "tasks": [*manifest["tasks"], {"key": "later"}]}
+    manifest |= {"status": "running", "tasks": [*manifest["tasks"], {**manifest["tasks"][0], "key": "later"}]}
     (done.path / "run.json").write_text(json.dumps(manifest))
     told, task = describe(ak.load_run(done.path))
     assert told["status"] == "running"

@@ -56,10 +56,15 @@ def count(rows: list[Row], read_one: Read) -> Counter[str]:
     return found
 
 
+def list_readers() -> dict[str, Read]:
+    """Return our own reader and the extractors of other harnesses, by name."""
+    ours: dict[str, Read] = {"answerkey `stated_answer`": lambda *row: read(*row).choice}
+    return ours | {name: extractor.read for name, extractor in EXTRACTORS.items()}
+
+
 def main() -> None:
     """Print one table for each set of replies, the fewest wrong letters first."""
-    readers: dict[str, Read] = {"answerkey `stated_answer`": lambda *row: read(*row).choice}
-    readers |= {name: one.read for name, one in EXTRACTORS.items()}
+    readers = list_readers()
     for title, rows in (("sealed corpus", list(list_sealed())), ("MMLU-Pro outputs", list(list_outputs()))):
         if not rows:
             print(f"\n{title}: not at hand")

@@ -24,6 +24,7 @@ REFERENCE = ROOT / "docs" / "reference"
 CASES = ROOT / "tests" / "cases" / "string_equals_mcqa.md"
 DEMO = re.compile(r"(<!-- output:demo -->\n```text\n).*?(```\n)", re.DOTALL)
 MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- /made -->)", re.DOTALL)
+VALUE = re.compile(r"(<!-- value: ([\w-]+) -->)(.*?)(<!-- /value -->)")
 SHOWN = re.compile(r"(<!-- cases -->\n).*?(<!-- /cases -->)", re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HTML_LINK = re.compile(r"<[a-z][^<>]*?\b(?:href|src|srcset)=\"([^\"\s]+)\"")
@@ -143,6 +144,11 @@ def make_readme() -> str:
     return DEMO.sub(lambda match: match[1] + output + match[2], text)
 
 
+def fill_values(text: str, values: dict[str, str]) -> str:
+    """Return a page with the values that it marks; a value that cannot be made here stays as it is."""
+    return VALUE.sub(lambda match: match[1] + values.get(match[2], match[3]) + match[4], text)
+
+
 def run_demo() -> str:
     """Return what the demo prints on a terminal of 100 columns, made stable where it tells the time."""
     with tempfile.TemporaryDirectory() as folder:
@@ -160,16 +166,24 @@ def run_demo() -> str:
 
 def make_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page that is made, or of which a part is made, with its text."""
+    from measured import MATERIAL, make_values  # beside this file
+
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").rglob("*.md"))}
     commands = REFERENCE / "commands.md"
-    text = commands.read_text(encoding="utf-8")
-    yield commands, MADE.sub(lambda match: f"{match[1]}{make_command(match[2])}\n{match[3]}", text)
+    pages[commands] = MADE.sub(
+        lambda match: f"{match[1]}{make_command(match[2])}\n{match[3]}", pages[commands]
+    )
     python = REFERENCE / "python.md"
-    text = python.read_text(encoding="utf-8")
-    yield python, MADE.sub(lambda match: f"{match[1]}{make_names()}\n{match[3]}", text)
+    pages[python] = MADE.sub(lambda match: f"{match[1]}{make_names()}\n{match[3]}", pages[python])
     scorer = REFERENCE / "scorer-string_equals_mcqa.md"
-    text = scorer.read_text(encoding="utf-8")
-    yield scorer, SHOWN.sub(lambda match: match[1] + make_cases() + match[2], text)
-    yield ROOT / "README.md", make_readme()
+    pages[scorer] = SHOWN.sub(lambda match: match[1] + make_cases() + match[2], pages[scorer])
+    pages[ROOT / "README.md"] = make_readme()
+    values = make_values()
+    marked = {match[2] for text in pages.values() for match in VALUE.finditer(text)}
+    if MATERIAL.exists() and marked - values.keys():
+        raise SystemExit(f"pages mark values that nothing makes: {', '.join(sorted(marked - values.keys()))}")
+    for page, text in pages.items():
+        yield page, fill_values(text, values)
 
 
 def find_dead_links() -> Iterator[str]:

@@ -21,6 +21,7 @@ from functools import cache, partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, Unpack
+from urllib.parse import quote
 from uuid import UUID
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -131,10 +132,7 @@ def _write_path(
 ) -> None:
     """Write a file, the whole of it or nothing; E502 when it cannot be written."""
     try:
-        if write is None:
-            write_frames(Path(file), frames)
-        else:
-            write_output(Path(file), write)
+        write_output(Path(file), write or partial(write_frames, frames=frames))
     except OSError as error:
         reason = error.strerror or error
         raise RunError("E502", f"cannot write `{file}`: {reason}", hint="choose another file") from error
@@ -749,6 +747,9 @@ def _to_text(cell: object) -> str | None:
 
 # ── a log of Inspect ────────────────────────────────────────────────────────────────────────────────────────
 
+#: An id that can stand in a path: no part of it is empty or leads upwards, nothing needs to be encoded.
+_PLAIN_ID = re.compile(r"(?!(?:.*/)?\.{0,2}(?:/|$))[^\x00-\x1f\x7f\\%]+")
+_LONGEST_ID = 200
 _STOPS = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
 
 
@@ -763,7 +764,7 @@ def write_inspect(run: Run, opened: Reopened, path: Path) -> None:
 
         for row in iterate_asked(opened):
             sample = _describe_sample(row, model)
-            add(f"samples/{row.sample_id}_epoch_{row.trial + 1}.json", sample)
+            add(f"samples/{_name_member(row.sample_id)}_epoch_{row.trial + 1}.json", sample)
             kept = ("id", "epoch", "input", "choices", "target", "scores", "model_usage", "metadata")
             summary = {key: sample[key] for key in kept}
             error = {"error": sample["error"]["message"]} if "error" in sample else {}
@@ -801,6 +802,19 @@ def write_inspect(run: Run, opened: Reopened, path: Path) -> None:
         stats: dict[str, Any] = {"started_at": started, "completed_at": ended, "model_usage": {}}
         header = {"version": 2, "status": status, "eval": about, "plan": plan, "results": results}
         add("header.json", {**header, "stats": stats})
+
+
+def _name_member(sample_id: str) -> str:
+    """Return an id as a part of a member's path, percent-encoded where it would lead elsewhere.
+
+    Different ids have different names; a very long one is named by its hash.
+    """
+    if _PLAIN_ID.fullmatch(sample_id) and len(sample_id.encode()) <= _LONGEST_ID:
+        return sample_id
+    encoded = quote(sample_id, safe=" ").replace(".", "%2E")
+    if len(encoded) <= _LONGEST_ID:
+        return encoded
+    return f"%{hashlib.sha256(sample_id.encode()).hexdigest()}"
 
 
 def _describe_sample(row: Asked, model: str) -> dict[str, Any]:

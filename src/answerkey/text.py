@@ -108,7 +108,15 @@ def remember_paths(words: Iterable[str]) -> None:
 
 
 def shorten_path(path: str) -> str:
-    """Return a path as the user gave it, else relative to the current folder where it lies below it."""
+    """Return a path as the user gave it, else relative to the current folder where it lies below it.
+
+    What a log was imported to in the cache is shown as that log.
+    """
+    for cached in (Path(path), *Path(path).parents):
+        if cached.parent.name == "logs":
+            with suppress(OSError, ValueError, KeyError):
+                for file in cached.glob("project/*/import.json"):
+                    path = json.loads(file.read_text(encoding="utf-8"))["log"]
     if path in _given:
         return _given[path]
     for folder in (str(one) for one in Path(path).parents if Path(path).is_absolute()):
@@ -217,6 +225,25 @@ def list_counts(counts: Mapping[str, int], most: int) -> str:
 def format_count(number: int, noun: str) -> str:
     """Return `1 sample`, `2 samples`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def say_reused(calls: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return how many replies came from the call cache, and how old the oldest was; None without any.
+
+    `calls` are counts as `run.json` has them for each purpose.
+    """
+    counts = list(calls)
+    reused = sum(count["cached"] for count in counts)
+    if not reused:
+        return None
+    replies = sum(count["calls"] - count["failed"] for count in counts)
+    seconds = max(count.get("oldest_seconds") or 0 for count in counts)
+    age = "less than a minute"
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            age = format_count(seconds // length, unit)
+            break
+    return f"{reused} of {replies} replies were reused from the cache, the oldest {age} old"
 
 
 # ------------------------------------------------------------------------------------ plain values

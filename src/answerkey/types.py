@@ -216,7 +216,8 @@ class Completion:
     `cached_tokens` were read from the provider's prompt cache, `cache_write_tokens` written to it; both are
     part of the prompt's. `error` says why the status is ERROR, `raw` is the body that could not be read, or
     the text as it came before thoughts or the JSON around a choice were taken off. `source` overrules the
-    table's, for one answered from the cache or in a batch.
+    table's, for one answered from the cache or in a batch. `asked_at` is when a completion of the cache was
+    asked for, in seconds since 1970.
     """
 
     text: str | None
@@ -236,6 +237,7 @@ class Completion:
     raw: str | None = None
     attempts: int | None = None
     source: str | None = None
+    asked_at: int | None = None
 
     def with_fields(self, **fields: object) -> Self:
         """Return the completion with other values of some fields, ten times as fast as `replace` does."""

@@ -304,7 +304,7 @@ class Desk:
         with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(block.above, block.page, "exec"), names)  # noqa: S102  # our own pages
         try:
-            return [f"{block.place}: {one}" for one in _follow(block.source, names)]
+            return [f"{block.place}: {one}" for one in follow_python(block.source, names)]
         except Exception:  # noqa: BLE001  # whatever it is, the page is wrong
             return [f"{block.place}:\n{traceback.format_exc()}"]
 
@@ -322,7 +322,7 @@ def _list_files(folder: Path) -> dict[str, tuple[int, int] | None]:
     return found
 
 
-def _follow(source: str, names: dict[str, object]) -> Iterator[str]:
+def follow_python(source: str, names: dict[str, object]) -> Iterator[str]:
     """Carry out statements; yield where a value, or what is printed, is not what the comment says."""
     lines = source.splitlines()
     for statement in ast.parse(source).body:

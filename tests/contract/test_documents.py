@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -13,10 +13,13 @@ import pytest
 
 import answerkey
 from answerkey.models.calls import Limits
+from answerkey.models.names import PROVIDERS
+from answerkey.spec.ready_made import list_ready_made
 from answerkey.testing import Behaviour, TestServer, answer_by_hash
 
 from .documents import CI_FILES, PAGES, ROOT, Block, Desk, collect_blocks, list_unlabelled
 from .material import fill_store, lay_out, serve_hub, serve_store
+from .scripts import load_script
 
 #: Commands and Python that are not run here, by how they begin or what they contain, and why.
 NOT_RUN = {
@@ -223,6 +226,27 @@ def test_every_public_name_is_documented() -> None:
     assert [name for name in answerkey.__all__ if name[0] != "_" and f"`ak.{name}`" not in page] == []
 
 
+def test_the_readme_lists_every_task_and_provider() -> None:
+    """The table of what it works with has each ready-made task and each provider of the code."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    tasks = list_ready_made()
+    assert [name for name in (*tasks, *PROVIDERS) if f"`{name}`" not in page] == []
+    assert f"<!-- value: task-count -->{len(tasks)}<!-- /value -->" in page
+
+
+def test_marked_values_are_filled_in() -> None:
+    """A marked value is replaced; one that cannot be made on this machine stays as it is."""
+    script = load_script("docs")
+    page = "| <!-- value: right -->1<!-- /value --> of <!-- value: rows -->2<!-- /value --> |"
+    filled = script.fill_values(page, {"right": "11,916"})
+    assert filled == "| <!-- value: right -->11,916<!-- /value --> of <!-- value: rows -->2<!-- /value --> |"
+
+
+def test_no_line_begins_with_a_marked_value() -> None:
+    """Markdown takes a line that begins with a comment as HTML, and shows the rest of it as it is written."""
+    assert [page.name for page in PAGES if "\n<!-- value" in page.read_text(encoding="utf-8")] == []
+
+
 def test_the_limits_of_calls_are_those_of_the_code() -> None:
     """The page about calling models states the numbers that the client uses."""
     page = (ROOT / "docs" / "reference" / "calling-models.md").read_text(encoding="utf-8")
@@ -243,12 +267,7 @@ def test_the_limits_of_calls_are_those_of_the_code() -> None:
 
 def test_every_link_leads_somewhere() -> None:
     """Each relative link leads to a file of the repository, and to a heading of it where it names one."""
-    place = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
-    assert place is not None
-    assert place.loader is not None
-    script = importlib.util.module_from_spec(place)
-    place.loader.exec_module(script)
-    assert list(script.find_dead_links()) == []
+    assert list(load_script("docs").find_dead_links()) == []
 
 
 #: Paths that a command of the page makes, and names that are no path.

@@ -64,6 +64,22 @@ def write_rows(answers: Iterable[object] = "ABCDABCDABCD", **more: object) -> st
     return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
+def write_inspect_log(*targets: str, stated: int | None = None) -> str:
+    """Return a log of Inspect with a sample for each target, and how many its header states."""
+    samples = [
+        {"id": number, "epoch": 1, "input": f"q{number}?", "choices": ["red", "green"], "target": target}
+        | {"output": {"choices": [], "completion": "A"}, "scores": {"choice": {"value": "C", "answer": "A"}}}
+        for number, target in enumerate(targets, start=1)
+    ]
+    head = {"task": "quiz", "task_id": "t", "run_id": "r", "eval_id": "e", "model": "m"}
+    results = {"total_samples": stated or len(samples), "scores": [{"name": "choice", "metrics": {}}]}
+    log = {"version": 2, "status": "success", "eval": head, "results": results, "samples": samples}
+    return json.dumps(log)
+
+
+PROMPTFOO = '{"evalId": "e", "results": {"version": 3, "results": []}}'
+
+
 def change(old: str, new: str, text: str = TASK) -> dict[str, str | bytes]:
     """Return the task file with a slip in it."""
     assert old in text
@@ -76,6 +92,16 @@ def fill(
     """Return rows with these truths, and a task that reads its choices so."""
     task = TASK.replace('["A", "B", "C", "D"]', choices) if choices else TASK
     return {"task.yaml": task, "rows.jsonl": write_rows(answers, **more)}
+
+
+def write_questions(**columns: Iterable[object]) -> str:
+    """Return twelve rows of a data file; a column is given by the values of its rows."""
+    sound: dict[str, Iterable[object]] = {"question": (f"q{number}?" for number in range(12))}
+    sound |= {"options": [["red", "green", "blue", "grey"]] * 12, "answer": [*"ABCD"] * 3}
+    table = {name: list(values) for name, values in (sound | columns).items()}
+    return "".join(
+        f"{json.dumps(dict(zip(table, row, strict=True)))}\n" for row in zip(*table.values(), strict=True)
+    )
 
 
 class Mistake(NamedTuple):
@@ -95,26 +121,26 @@ MISTAKES = [
         SCORE,
         fill([0, 1, 2, 3] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 0
-  rows.jsonl:1: 0
-  rows.jsonl:2: 1
-  rows.jsonl:3: 2
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '0' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer] }}"
+          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
         "truths are positions from 0, as text",
         SCORE,
-        fill([*"0123"] * 3),
+        fill([*"1230"] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 0
-  rows.jsonl:1: '0'
-  rows.jsonl:2: '1'
-  rows.jsonl:3: '2'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -127,15 +153,15 @@ error[E204]: all 12 rows: the ground truth is the position of its choice, counte
         SCORE,
         fill([1, 2, 3, 4] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 1
-  rows.jsonl:1: 1
-  rows.jsonl:2: 2
-  rows.jsonl:3: 3
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer - 1] }}"
+          ground_truth_choice: "{{ {'1': 'A', '2': 'B', '3': 'C', '4': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
@@ -143,17 +169,17 @@ error[E204]: all 12 rows: the ground truth is the position of its choice, counte
         SCORE,
         fill([1, 2, 3] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 0, or the position of its choice, counted from 1
-  rows.jsonl:1: 1
-  rows.jsonl:2: 2
-  rows.jsonl:3: 3
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '3' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer] }}"
+          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
           or, if that is meant:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer - 1] }}"
+          ground_truth_choice: "{{ {'1': 'A', '2': 'B', '3': 'C', '4': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
@@ -161,15 +187,15 @@ error[E204]: all 12 rows: the ground truth is the position of its choice, counte
         SCORE,
         fill([0.0, 1.0, 2.0, 3.0] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the position of its choice, counted from 0
-  rows.jsonl:1: 0.0
-  rows.jsonl:2: 1.0
-  rows.jsonl:3: 2.0
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 0.0 is a number with decimals, not text or an integer
+  rows.jsonl:2: ground truth 1.0 is a number with decimals, not text or an integer
+  rows.jsonl:3: ground truth 2.0 is a number with decimals, not text or an integer
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer | int] }}"
+          ground_truth_choice: "{{ {'0.0': 'A', '1.0': 'B', '2.0': 'C', '3.0': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
@@ -177,15 +203,15 @@ error[E204]: all 12 rows: the ground truth is the position of its choice, counte
         SCORE,
         fill(["(A)", "(B)", "(C)"] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is a label with marks around it
-  rows.jsonl:1: '(A)'
-  rows.jsonl:2: '(B)'
-  rows.jsonl:3: '(C)'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '(A)' has more than one character
+  rows.jsonl:2: ground truth '(B)' has more than one character
+  rows.jsonl:3: ground truth '(C)' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | trim('()') }}"
+          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
 """,
     ),
     Mistake(
@@ -193,15 +219,15 @@ error[E204]: all 12 rows: the ground truth is a label with marks around it
         SCORE,
         fill(["A.", "B.", "C."] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is a label with marks around it
-  rows.jsonl:1: 'A.'
-  rows.jsonl:2: 'B.'
-  rows.jsonl:3: 'C.'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 'A.' has more than one character
+  rows.jsonl:2: ground truth 'B.' has more than one character
+  rows.jsonl:3: ground truth 'C.' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | trim('.') }}"
+          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
 """,
     ),
     Mistake(
@@ -209,15 +235,15 @@ error[E204]: all 12 rows: the ground truth is a label with marks around it
         SCORE,
         fill([*"abcd"] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is a label in the wrong case
-  rows.jsonl:1: 'a'
-  rows.jsonl:2: 'b'
-  rows.jsonl:3: 'c'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 'a' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth 'b' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth 'c' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ sample.answer | upper }}"
+          ground_truth_choice: "{{ sample.answer | trim('()[].:,;*_ ') | upper }}"
 """,
     ),
     Mistake(
@@ -225,10 +251,10 @@ error[E204]: all 12 rows: the ground truth is a label in the wrong case
         SCORE,
         fill(["red", "green", "blue", "grey"] * 3),
         """\
-error[E204]: all 12 rows: the ground truth is the text of its option
-  rows.jsonl:1: 'red'
-  rows.jsonl:2: 'green'
-  rows.jsonl:3: 'blue'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 'red' has more than one character
+  rows.jsonl:2: ground truth 'green' has more than one character
+  rows.jsonl:3: ground truth 'blue' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -241,10 +267,10 @@ error[E204]: all 12 rows: the ground truth is the text of its option
         SCORE,
         fill(["A. red", "B. green", "C. blue"] * 4),
         """\
-error[E204]: all 12 rows: the ground truth is a label and the text of its option
-  rows.jsonl:1: 'A. red'
-  rows.jsonl:2: 'B. green'
-  rows.jsonl:3: 'C. blue'
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth 'A. red' has more than one character
+  rows.jsonl:2: ground truth 'B. green' has more than one character
+  rows.jsonl:3: ground truth 'C. blue' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -257,10 +283,10 @@ error[E204]: all 12 rows: the ground truth is a label and the text of its option
         SCORE,
         fill([["A"], ["B"]] * 6),
         """\
-error[E204]: all 12 rows: the ground truth is a list of one
-  rows.jsonl:1: ['A']
-  rows.jsonl:2: ['B']
-  rows.jsonl:3: ['A']
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth ['A'] is a nested value, not text or an integer
+  rows.jsonl:2: ground truth ['B'] is a nested value, not text or an integer
+  rows.jsonl:3: ground truth ['A'] is a nested value, not text or an integer
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -273,10 +299,10 @@ error[E204]: all 12 rows: the ground truth is a list of one
         SCORE,
         fill([None] * 12),
         """\
-error[E204]: all 12 rows: the ground truth is null
-  rows.jsonl:1: ['A', 'B', 'C', 'D'], null
-  rows.jsonl:2: ['A', 'B', 'C', 'D'], null
-  rows.jsonl:3: ['A', 'B', 'C', 'D'], null
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth is null
+  rows.jsonl:2: ground truth is null
+  rows.jsonl:3: ground truth is null
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -288,14 +314,14 @@ error[E204]: all 12 rows: the ground truth is null
         SCORE,
         fill([-1] * 12),
         """\
-error[E204]: all 12 rows: the ground truth is -1, as where it is kept secret
-  rows.jsonl:1: ['A', 'B', 'C', 'D'], -1
-  rows.jsonl:2: ['A', 'B', 'C', 'D'], -1
-  rows.jsonl:3: ['A', 'B', 'C', 'D'], -1
+error[E204]: all 12 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '-1' has more than one character
+  rows.jsonl:2: ground truth '-1' has more than one character
+  rows.jsonl:3: ground truth '-1' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
-  = help: use a part of the dataset that has its truths, such as `validation`
+  = help: the truths are kept secret: use a part of the dataset that has them, such as `validation`
 """,
     ),
     Mistake(
@@ -304,9 +330,9 @@ error[E204]: all 12 rows: the ground truth is -1, as where it is kept secret
         fill(["yes", "no"] * 12),
         """\
 error[E204]: all 24 rows: the ground truth is none of the choices
-  rows.jsonl:1: ['A', 'B', 'C', 'D'], 'yes'
-  rows.jsonl:2: ['A', 'B', 'C', 'D'], 'no'
-  rows.jsonl:3: ['A', 'B', 'C', 'D'], 'yes'
+  rows.jsonl:1: ground truth 'yes' has more than one character
+  rows.jsonl:2: ground truth 'no' has more than one character
+  rows.jsonl:3: ground truth 'yes' has more than one character
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
@@ -318,21 +344,15 @@ error[E204]: all 24 rows: the ground truth is none of the choices
         SCORE,
         fill([0, 1, 2, 3, 0, 1, 2, None]),
         """\
-error[E204]: 7 of 8 rows: the ground truth is the position of its choice, counted from 0
-  rows.jsonl:1: 0
-  rows.jsonl:2: 1
-  rows.jsonl:3: 2
+error[E204]: all 8 rows: the ground truth is none of the choices
+  rows.jsonl:1: ground truth '0' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:2: ground truth '1' is not among the choices ['A', 'B', 'C', 'D']
+  rows.jsonl:3: ground truth '2' is not among the choices ['A', 'B', 'C', 'D']
   --> task.yaml:7:28
     7 |       ground_truth_choice: "{{ sample.answer }}"
       |                            ^
   = help: write in the scorer:
-          ground_truth_choice: "{{ 'ABCD'[sample.answer] }}"
-
-error[E204]: sample `000008`: ground truth is null
-  --> rows.jsonl:8, column `answer`
-    8 | … ["red", "green", "blue", "grey"], "answer": null, "completion": "A"}
-      |                                               ^
-  = help: every row needs one; fill the cell or filter the row out, or run with `--allow-failed 1` to score the rest and report this sample as FAILED
+          ground_truth_choice: "{{ {'0': 'A', '1': 'B', '2': 'C', '3': 'D'}[sample.answer | string] }}"
 """,
     ),
     Mistake(
@@ -352,34 +372,33 @@ error[E204]: sample `000005`: ground truth 'E' is not among the choices ['A', 'B
         SCORE,
         fill(choices='"{{ sample.options }}"'),
         """\
-error[E205]: all 12 rows: the choices are the texts of the options, not labels
-  rows.jsonl:1: ['red', 'green', 'blue', 'grey']
-  rows.jsonl:2: ['red', 'green', 'blue', 'grey']
-  rows.jsonl:3: ['red', 'green', 'blue', 'grey']
+error[E205]: all 12 rows: the choices are no list of labels
+  rows.jsonl:1: choice 'red' has more than one character
+  rows.jsonl:2: choice 'red' has more than one character
+  rows.jsonl:3: choice 'red' has more than one character
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
   = help: write in the scorer:
-          choices: ["A", "B", "C", "D"]
+          choices: "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.options | length] | list }}"
           options: "{{ sample.options }}"
 """,
     ),
     Mistake(
         "choices are the options, and truths too",
         SCORE,
-        fill(["red", "grey"] * 6, choices='"{{ sample.options }}"'),
+        fill(["grey"] * 12, choices='"{{ sample.options }}"', options=["grey", "blue"]),
         """\
-error[E205]: all 12 rows: the choices are the texts of the options, not labels; the ground truth is the text of its option
-  rows.jsonl:1: ['red', 'green', 'blue', 'grey'], 'red'
-  rows.jsonl:2: ['red', 'green', 'blue', 'grey'], 'grey'
-  rows.jsonl:3: ['red', 'green', 'blue', 'grey'], 'red'
+error[E205]: all 12 rows: the choices are no list of labels
+  rows.jsonl:1: choice 'grey' has more than one character
+  rows.jsonl:2: choice 'grey' has more than one character
+  rows.jsonl:3: choice 'grey' has more than one character
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
   = help: write in the scorer:
-          choices: ["A", "B", "C", "D"]
+          choices: "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.options | length] | list }}"
           options: "{{ sample.options }}"
-          ground_truth_choice: "{{ 'ABCD'[sample.options.index(sample.answer)] }}"
 """,
     ),
     Mistake(
@@ -387,10 +406,10 @@ error[E205]: all 12 rows: the choices are the texts of the options, not labels; 
         SCORE,
         fill(choices='"{{ sample.options }}"', options="A, B, C, D"),
         """\
-error[E205]: all 12 rows: the choices are one text
-  rows.jsonl:1: 'A, B, C, D'
-  rows.jsonl:2: 'A, B, C, D'
-  rows.jsonl:3: 'A, B, C, D'
+error[E205]: all 12 rows: the choices are no list of labels
+  rows.jsonl:1: the choices are 'A, B, C, D', not a list
+  rows.jsonl:2: the choices are 'A, B, C, D', not a list
+  rows.jsonl:3: the choices are 'A, B, C, D', not a list
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
@@ -403,10 +422,10 @@ error[E205]: all 12 rows: the choices are one text
         SCORE,
         fill(choices='"{{ sample.options }}"', options=dict.fromkeys("ABCD", "x")),
         """\
-error[E205]: all 12 rows: the choices are a mapping
-  rows.jsonl:1: {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}
-  rows.jsonl:2: {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}
-  rows.jsonl:3: {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}
+error[E205]: all 12 rows: the choices are no list of labels
+  rows.jsonl:1: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  rows.jsonl:2: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
+  rows.jsonl:3: the choices are {'A': 'x', 'B': 'x', 'C': 'x', 'D': 'x'}, not a list
   --> task.yaml:8:16
     8 |       choices: "{{ sample.options }}"
       |                ^
@@ -1083,6 +1102,189 @@ error[E208]: sample id `x` is used twice, first on line 1
 """,
     ),
     Mistake(
+        "images without a task file",
+        "run q.jsonl -q --model builtin/random",
+        {"q.jsonl": write_questions(image=["a.png"] * 12)},
+        """\
+error[E215]: images in `image` are not shown without a task file: the model would guess
+  --> q.jsonl
+  = help: write a project whose prompt shows them: `answerkey init my-eval --dataset q.jsonl`
+""",
+    ),
+    Mistake(
+        "every question has several truths",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(answer=[["A", "C"]] * 12)},
+        """\
+error[E215]: `answer` names several right options in 12 of 12 rows
+  line 1: `answer` ['A', 'C'] as label is no option
+  line 2: `answer` ['A', 'C'] as label is no option
+  line 3: `answer` ['A', 'C'] as label is no option
+  --> q.jsonl, column `answer`
+  = help: only one right option per question is supported: correct these rows, or leave them out
+""",
+    ),
+    Mistake(
+        "some truths are two labels",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(answer=["AB", "CD", *"ABCDABCDAB"])},
+        """\
+error[E215]: `answer` names several right options in 2 of 12 rows
+  line 1: `answer` 'AB' as label is no option
+  line 2: `answer` 'CD' as label is no option
+  --> q.jsonl, column `answer`
+  = help: only one right option per question is supported: correct these rows, or leave them out; to score the others: `--column truth=answer:label --allow-failed 2`
+""",
+    ),
+    Mistake(
+        "truths are numbers with a dot",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(answer=["1.", "2."] * 6)},
+        """\
+error[E215]: the truths can be read in 2 ways, which all fit
+  line 1: `answer` '1.' as index from 0 is 'green'; `answer` '1.' as index from 1 is 'red'
+  line 2: `answer` '2.' as index from 0 is 'blue'; `answer` '2.' as index from 1 is 'green'
+  line 3: `answer` '1.' as index from 0 is 'green'; `answer` '1.' as index from 1 is 'red'
+  --> q.jsonl, column `answer`
+  = help: say which is meant: `--column truth=answer:0` or `--column truth=answer:1`
+""",
+    ),
+    Mistake(
+        "the lists of options are empty",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(options=[[]] * 12)},
+        """\
+error[E206]: `options` holds no list of options in 12 of 12 rows
+  line 1: []
+  line 2: []
+  line 3: []
+  --> q.jsonl, column `options`
+  = help: list the texts in each row, or name another column: `--column options=NAME`; columns: `question`, `options`, `answer`
+""",
+    ),
+    Mistake(
+        "one list of options is empty",
+        "run q.jsonl -q --model builtin/random",
+        {"q.jsonl": write_questions(options=[["red", "green", "blue", "grey"]] * 11 + [[]])},
+        """\
+error[E205]: sample `000012`: the question has no options
+  --> q.jsonl:12, column `options`
+   12 | {"question": "q11?", "options": [], "answer": "D"}
+      |                                 ^
+  = help: list them, or run with `--allow-failed 1` to score the rest and report this sample as FAILED
+""",
+    ),
+    Mistake(
+        "options are one text",
+        "run q.csv --model builtin/random",
+        {"q.csv": "question,options,answer\n" + "who?,red|green|blue,A\n" * 12},
+        """\
+error[E206]: `options` holds no list of options in 12 of 12 rows
+  line 2: 'red|green|blue'
+  line 3: 'red|green|blue'
+  line 4: 'red|green|blue'
+  --> q.csv, column `options`
+  = help: say what separates the options: `--column 'options=options:|'`
+""",
+    ),
+    Mistake(
+        "a CSV file has no header",
+        "run q.csv --model builtin/random",
+        {"q.csv": "1,who?,red|green|blue,A\n" * 12},
+        """\
+error[E206]: no column holds the question or the options or the truth
+  --> q.csv
+  = help: name the columns: `--column question=NAME --column options=NAME --column truth=NAME`; there are `1`, `who?`, `red|green|blue`, `A`; if the first line is a question, put one above it such as `question,A,B,C,D,answer`
+""",
+    ),
+    Mistake(
+        "several columns are renamed",
+        "run q.jsonl --model builtin/random",
+        {
+            "q.jsonl": write_questions()
+            .replace('"question"', '"frage"')
+            .replace('"options"', '"auswahl"')
+            .replace('"answer"', '"l\u00f6sung"')
+        },
+        """\
+error[E206]: no column holds the question or the options or the truth
+  --> q.jsonl
+  = help: name the columns: `--column question=frage --column options=auswahl --column 'truth=lösung'`; there are `frage`, `auswahl`, `lösung`
+""",
+    ),
+    Mistake(
+        "ids of a data file are used twice",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(id=[1, 1, *range(3, 13)])},
+        """\
+error[E208]: `id` has the same value in several rows, and is no id
+  '1' on lines 1, 2
+  --> q.jsonl, column `id`
+  = help: give every row its own id, or number the rows instead: `--column id=`
+""",
+    ),
+    Mistake(
+        "a question has too many options",
+        "run q.jsonl --model builtin/random",
+        {"q.jsonl": write_questions(options=[[str(number) for number in range(1_001)]] * 12)},
+        """\
+error[E205]: a question has at most 1,000 options, and this one has 1,001
+  --> q.jsonl:1, column `options`
+    1 | {"question": "q0?", "options": ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11…
+      |                                ^
+  = help: leave the row out, or offer fewer options
+""",
+    ),
+    Mistake(
+        "the rows are in an object",
+        "run q.json --model builtin/random",
+        {"q.json": '{"version": 1, "data": [{"question": "?"}]}'},
+        """\
+error[E202]: the file is not a JSON list of objects
+  --> q.json:1
+    1 | {"version": 1, "data": [{"question": "?"}]}
+  = help: its rows are in `data`; take them out with
+          python -c "import json; json.dump(json.load(open('q.json'))['data'], open('rows.json', 'w'))"
+""",
+    ),
+    Mistake(
+        "a folder of data files is named",
+        "run folder --model builtin/random",
+        {"folder/": "", "folder/q.jsonl": write_questions()},
+        """\
+error[E101]: folder `folder` holds no `run.yaml`
+  --> folder
+  = help: name one of its data files: `folder/q.jsonl`
+""",
+    ),
+    Mistake(
+        "a column is named without its part",
+        "run rows.jsonl --model builtin/random --column answer",
+        {},
+        """\
+error[E119]: `--column answer` is not of the form `PART=NAME`
+  = help: write `--column truth=answer`
+""",
+    ),
+    Mistake(
+        "a data file has a dataset",
+        "run rows.jsonl -q --model builtin/random --dataset rows.jsonl",
+        {},
+        """\
+error[E119]: `rows.jsonl` is a data file: it brings its own samples, and `--dataset` is for a task
+  = help: leave `--dataset` out: `answerkey run rows.jsonl --model MODEL`
+""",
+    ),
+    Mistake(
+        "the number of samples is negative",
+        "run rows.jsonl --model builtin/random --num-samples -3",
+        {},
+        """\
+error[E119]: `--num-samples -3`: the number must be at least 1
+  = help: write `--num-samples 1`, for example
+""",
+    ),
+    Mistake(
         "no model is named",
         RUN,
         {},
@@ -1241,6 +1443,33 @@ error[E501]: there is no run below `runs`
 """,
     ),
     Mistake(
+        "`latest` is misspelt",
+        "show lates",
+        {"runs/one/run.json": "{}"},
+        """\
+error[E501]: there is no run `lates`
+  = help: did you mean `latest`?
+""",
+    ),
+    Mistake(
+        "the name of a run is misspelt",
+        "compare runs/nope runs/gpt-first",
+        {"runs/gpt-first/run.json": "{}", "runs/nope-2/run.json": "{}"},
+        """\
+error[E501]: there is no run `runs/nope`
+  = help: did you mean `runs/nope-2`?
+""",
+    ),
+    Mistake(
+        "a run is not there, but others are",
+        "compare runs/b runs/gpt-first",
+        {"runs/gpt-first/run.json": "{}"},
+        """\
+error[E501]: there is no run `runs/b`
+  = help: the newest run is `runs/gpt-first`; `answerkey runs` lists the runs of a folder
+""",
+    ),
+    Mistake(
         "a project is no run",
         "show .",
         {},
@@ -1265,6 +1494,94 @@ error[E119]: there is no command `rnu`
         """\
 error[E119]: No such option '--datset'
   = help: did you mean `--dataset`?
+""",
+    ),
+    Mistake(
+        "trials are asked for by an option",
+        f"{RUN} --model builtin/random --trials 5",
+        {},
+        """\
+error[E119]: No such option '--trials'
+  = help: write in `definition` of the task file:
+          trials: {num_trials: 5}
+""",
+    ),
+    Mistake(
+        "few-shot examples are asked for by an option",
+        f"{RUN} --model builtin/random --shots 5",
+        {},
+        """\
+error[E119]: No such option '--shots'
+  = help: for a ready-made task write `--config shots=5`; in a task file write in `solver`:
+          examples: {dataset: DATASET_KEY, num_examples: 5}
+          and above the question in `input_messages`:
+          - {role: user, content: "{{ example.question }}", for_each: examples}
+          - {role: assistant, content: "{{ example.answer }}", for_each: examples}
+""",
+    ),
+    Mistake(
+        "options are to be shuffled by an option",
+        f"{RUN} --model builtin/random --shuffle",
+        {},
+        """\
+error[E119]: No such option '--shuffle'
+  = help: to show the options in another order write in `definition` of the task file:
+          choice_order: {options: "{{ sample.options }}", orders: shuffled}
+          to draw samples at random write `--num-samples 100 --subsampling random`
+""",
+    ),
+    Mistake(
+        "a system prompt is given by an option",
+        f"{RUN} --model builtin/random --system Hi",
+        {},
+        """\
+error[E119]: No such option '--system'
+  = help: write as the first of `input_messages` in the task file:
+          - {role: system, content: "Answer with the letter alone."}
+""",
+    ),
+    Mistake(
+        "requests at once are limited by an option",
+        f"{RUN} --model builtin/random --concurrency 8",
+        {},
+        """\
+error[E119]: No such option '--concurrency'
+  = help: answerkey finds what the endpoint takes, up to 64 requests at once; for fewer write `model.yaml`:
+          key: my-model
+          display_name: My model
+          max_concurrent_requests: 8
+          config: {connection_type: provider_connection, provider_id: openai, model_key: gpt-4.1-nano}
+          and run with `--model model.yaml`
+""",
+    ),
+    Mistake(
+        "a part of a ready-made task is named",
+        "run gpqa_diamond --model builtin/random",
+        {},
+        """\
+error[E101]: there is no file and no ready-made task `gpqa_diamond`
+  --> gpqa_diamond
+  = help: did you mean `gpqa` with `--config subset=gpqa_diamond`?
+""",
+    ),
+    Mistake(
+        "a part of a ready-made task is named in another case",
+        "run arc_challenge --model builtin/random",
+        {},
+        """\
+error[E101]: there is no file and no ready-made task `arc_challenge`
+  --> arc_challenge
+  = help: did you mean `arc` with `--config subset=ARC-Challenge`?
+""",
+    ),
+    Mistake(
+        "a ready-made task is misspelt",
+        "run mmlu_por --model builtin/random",
+        {},
+        """\
+error[E101]: there is no file and no ready-made task `mmlu_por`
+  --> mmlu_por
+  = help: did you mean `mmlu_pro`?
 """,
     ),
     Mistake(
@@ -1295,6 +1612,85 @@ error[E119]: there is no kind of log `inspekt`
   = help: did you mean `inspect`?
 """,
     ),
+    Mistake(
+        "questions of a log have several right letters",
+        "score log.json",
+        {"log.json": write_inspect_log("A,B", "B")},
+        """\
+error[E215]: 1 of 2 questions have several right letters (first: sample `1`), and one is scored here
+  --> log.json
+  = help: `--single-answers` leaves them out and takes the other 1
+""",
+    ),
+    Mistake(
+        "all questions of a log have several right letters",
+        "score log.json --single-answers",
+        {"log.json": write_inspect_log("A,B", "A,B")},
+        """\
+error[E215]: 2 of 2 questions have several right letters (first: sample `1`), and one is scored here
+  --> log.json
+  = help: `--single-answers` leaves such questions out, and no other is in this log
+""",
+    ),
+    Mistake(
+        "a log has fewer samples than it states",
+        "score log.json",
+        {"log.json": write_inspect_log("A", "B", stated=3)},
+        """\
+error[E202]: task `quiz`: its header states 3 samples, but the log holds 2
+  --> log.json
+  = help: copy the log again, or import the rest with `--allow-failed 1`
+""",
+    ),
+    Mistake(
+        "a folder holds several logs",
+        "score logs",
+        {"logs/": "", "logs/a.json": PROMPTFOO, "logs/b.json": PROMPTFOO},
+        """\
+error[E201]: `logs` is not one log: its files are logs of their own (`promptfoo`): `a.json`, `b.json`
+  --> logs
+  = help: name one of them: `answerkey score logs/a.json`
+""",
+    ),
+    Mistake(
+        "a folder of several logs is imported",
+        "import auto logs",
+        {"logs/": "", "logs/a.json": PROMPTFOO, "logs/b.json": PROMPTFOO},
+        """\
+error[E201]: `logs` is not one log: its files are logs of their own (`promptfoo`): `a.json`, `b.json`
+  --> logs
+  = help: name one of them: `answerkey import auto logs/a.json`
+""",
+    ),
+    Mistake(
+        "a batch output has no questions",
+        "score output.jsonl",
+        {"output.jsonl": '{"custom_id": "1", "response": {"body": {"choices": []}}, "error": null}\n'},
+        """\
+error[E209]: `output.jsonl` has replies, but no questions and no truths
+  --> output.jsonl
+  = help: name the file that has them: `answerkey score output.jsonl --dataset FILE`
+""",
+    ),
+    Mistake(
+        "a log has no such score",
+        "score log.json --score nonsense",
+        {"log.json": write_inspect_log("A", "B")},
+        """\
+error[E206]: the log has no score `nonsense`
+  --> log.json
+  = help: scores: `choice`
+""",
+    ),
+    Mistake(
+        "an option of logs is given for a task",
+        f"{SCORE} --score choice",
+        {},
+        """\
+error[E119]: `--score` is for the log of another tool, and `task.yaml` is none
+  = help: leave it out
+""",
+    ),
 ]
 
 
@@ -1321,6 +1717,7 @@ def test_a_mistake_is_told_with_its_place_and_what_to_do(
         if name.endswith("/"):
             Path(name).mkdir()
         else:
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     behaviour = mistake.server if isinstance(mistake.server, Behaviour) else Behaviour(hang_seconds=2)
     with TestServer(mistake.server if isinstance(mistake.server, Reply) else "A", behaviour) as server:
@@ -1344,7 +1741,6 @@ PASTED = {
     "truths are labels with texts": 4,
     "truths are lists of one": 6,
     "choices are the options": 3,
-    "choices are the options, and truths too": 6,
     "choices are one text": 3,
     "choices are a mapping": 3,
 }
@@ -1370,12 +1766,52 @@ def test_the_lines_to_paste_work(
     assert done.json["tasks"][0]["metrics"][0]["value"] == PASTED[name] / 12
 
 
+@pytest.mark.parametrize(
+    ("name", "above", "indent"),
+    [
+        ("trials are asked for by an option", "definition:\n", 2),
+        ("options are to be shuffled by an option", "definition:\n", 2),
+        ("a system prompt is given by an option", "      input_messages:\n", 8),
+    ],
+)
+def test_the_line_in_place_of_an_option_works(
+    name: str,
+    above: str,
+    indent: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[..., Any],
+) -> None:
+    """Pasted where the message says, the task runs."""
+    monkeypatch.chdir(tmp_path)
+    mistake = next(one for one in MISTAKES if one.name == name)
+    line = mistake.said.splitlines()[2].strip()
+    Path("live.yaml").write_text(LIVE.replace(above, f"{above}{' ' * indent}{line}\n"))
+    Path("rows.jsonl").write_text(write_rows())
+    assert call(*RUN.split(), "--model", "builtin/random", "--json").code == 0
+
+
+def test_the_model_file_in_place_of_an_option_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any]
+) -> None:
+    """Its lines are a model file."""
+    monkeypatch.chdir(tmp_path)
+    mistake = next(one for one in MISTAKES if one.name == "requests at once are limited by an option")
+    lines = [line.strip() for line in mistake.said.splitlines()[2:6]]
+    Path("model.yaml").write_text("\n".join(lines))
+    Path("live.yaml").write_text(LIVE)
+    Path("rows.jsonl").write_text(write_rows())
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    assert call("check", *RUN.split()[1:], "--model", "model.yaml").code == 0
+
+
 def test_every_line_to_paste_is_pasted() -> None:
-    """But for those between which the user must decide, and those that leave a row to be mended."""
+    """But for those between which the user must decide, and those that leave something to be mended."""
     told = {one.name for one in MISTAKES if "write in the scorer" in one.said}
     assert told - set(PASTED) == {
         "truths are positions that may count from 0 or 1",
         "truths are positions, and one is not",
+        "choices are the options, and truths too",
     }
 
 

@@ -270,9 +270,9 @@ def test_live_recorded_and_in_memory_give_the_same(server: TestServer, project: 
 def test_second_run_asks_nothing(server: TestServer, project: Path) -> None:
     """What was said of the same completion comes from the cache."""
     file = write_run(project, server.url)
-    first = ak.run(file, out=project / "first")
+    first = ak.run(file, out=project / "first", cache_policy="update")
     server.forget()
-    second = ak.run(file, out=project / "second")
+    second = ak.run(file, out=project / "second", cache_policy="reuse")
     assert server.asked.total == 0
     assert read_numbers(second) == read_numbers(first)
 
@@ -456,11 +456,12 @@ def test_commands_say_first_who_is_asked(server: TestServer, project: Path, call
     """`run`, `score` and `rescore` name the model before they ask it."""
     told = "fallback: `small` is asked about completions of `quiz` in which no choice is read, at most 16\n"
     file = write_run(project, server.url)
-    done = call("score", file, "--completions", project / "said.jsonl", "--out", project / "run")
+    reuse = ("--cache-policy", "reuse")
+    done = call("score", file, "--completions", project / "said.jsonl", "--out", project / "run", *reuse)
     assert done.err.startswith(told)
     assert "  fallback     small\n" in done.out
     assert "Calls of the fallback quiz\n  calls    8 = 8 sent" in done.out
-    again = call("rescore", project / "run", "--out", project / "again", "--max-calls", 0)
+    again = call("rescore", project / "run", "--out", project / "again", "--max-calls", 0, *reuse)
     assert (again.code, again.err.startswith(told)) == (0, True)
     quiet = call("rescore", project / "run", "--out", project / "quiet", "--quiet")
     assert quiet.err == ""

@@ -168,11 +168,11 @@ def test_counts_add_up(server: TestServer, project: Path) -> None:
 def test_second_run_asks_nothing(server: TestServer, project: Path) -> None:
     """What a judge said to the same prompt comes from the cache, also under another key or beside others."""
     file = write_run(project, server.url)
-    first = ak.run(file, out=project / "first")
+    first = ak.run(file, out=project / "first", cache_policy="update")
     server.forget()
-    second = ak.run(file, out=project / "second")
+    second = ak.run(file, out=project / "second", cache_policy="reuse")
     write_run(project, server.url, [JUDGE | {"key": "renamed"}])
-    third = ak.run(file, out=project / "third")
+    third = ak.run(file, out=project / "third", cache_policy="reuse")
     assert server.asked.total == 0
     assert read_judged(second) == read_judged(first)
     assert third.tasks["quiz"].scores["renamed"].to_list() == read_judged(first)
@@ -180,10 +180,10 @@ def test_second_run_asks_nothing(server: TestServer, project: Path) -> None:
 
 def test_changed_judge_asks_only_the_judge(server: TestServer, project: Path) -> None:
     """Another prompt for the judge asks the judge again, and the model not."""
-    ak.run(write_run(project, server.url), out=project / "first")
+    ak.run(write_run(project, server.url), out=project / "first", cache_policy="update")
     server.forget()
     file = write_run(project, server.url, [JUDGE | {"user_prompt": "RATE {{ sample.question }} anew"}])
-    ak.run(file, out=project / "second")
+    ak.run(file, out=project / "second", cache_policy="reuse")
     assert count_asked(server) == (0, 8)
 
 
@@ -279,8 +279,8 @@ def test_rescore_asks_the_judge_alone(server: TestServer, project: Path) -> None
     assert (run.status, count_asked(server)) == ("complete", (0, 8))
     assert read_judged(run)[1]["values"] == {"score": 1.0}
     server.forget()
-    ak.rescore(project / "new", out=project / "newer")
-    ak.rescore(project / "new", out=project / "newest")
+    ak.rescore(project / "new", out=project / "newer", cache_policy="reuse")
+    ak.rescore(project / "new", out=project / "newest", cache_policy="reuse")
     assert count_asked(server) == (0, 8)
 
 
@@ -383,9 +383,10 @@ def test_commands_name_the_judge(server: TestServer, project: Path, call: Callab
     """The summary says who judged and what was asked; a dry run says how many calls that would be."""
     planned = call("run", write_run(project, server.url), "--dry-run")
     assert "about 6 calls more" in planned.out
-    done = call("run", project / "run.yaml", "--out", project / "run", "--allow-failed", 1)
+    reuse = ("--cache-policy", "reuse")
+    done = call("run", project / "run.yaml", "--out", project / "run", "--allow-failed", 1, *reuse)
     assert done.code == 0
     assert "  judge    judge\n" in done.out
     assert "Calls of the judge quality" in done.out
-    again = call("rescore", project / "run", "--out", project / "again", "--max-calls", 0)
+    again = call("rescore", project / "run", "--out", project / "again", "--max-calls", 0, *reuse)
     assert again.code == 0

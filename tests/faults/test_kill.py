@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -211,27 +212,83 @@ def test_a_run_killed_at_random_moments_ends_as_if_it_had_not_been(
 
 
 def test_a_run_killed_at_any_write_can_be_finished(project: Path) -> None:
-    """Whichever file is cut off, `resume` finishes the run; before `run.json` it says: start again."""
+    """Whichever file is cut off, `resume` finishes the run, or `run` begins it anew in the same folder."""
     model = "builtin/simulated?accuracy=0.7&style=mixed&seed=1"
     whole = ak.run(project / "task.yaml", dataset=str(project / "rows.jsonl"), model=model, out=project / "0")
     outcomes = []
-    for number in range(1, 10):
-        code = die_writing(project, SAMPLES, number, *list_words(project, model, str(number)))
+    for number in range(1, 11):
+        words = list_words(project, model, str(number))
+        code = die_writing(project, SAMPLES, number, *words)
         outcomes.append(code)
         if code == 0:
             break
-        if number <= 2:
-            with pytest.raises(ak.RunError, match=r"before its `run\.json` was written") as caught:
-                ak.resume(project / str(number))
-            assert caught.value.code == "E507"
+        if number <= 3:
+            shutil.copytree(project / str(number), project / f"{number} again")
+            assert end(start(*list_words(project, model, f"{number} again"))) == 0
+            assert read_results(project / f"{number} again") == read_results(project / "0")
+        if number == 1:  # nothing says yet what was to be run
+            with pytest.raises(ak.RunError, match="E501"):
+                ak.resume(project / "1")
             continue
         assert ak.resume(project / str(number)).metrics == whole.metrics
         assert read_results(project / str(number)) == read_results(project / "0")
-    # task.json, run.json, completions and scores of the first 50 and of the rest, metrics.json, run.json
-    assert outcomes == [-9] * 8 + [0]
+    # begin.json, task.json, run.json; completions and scores of the first 50 and of the rest; metrics.json,
+    # run.json
+    assert outcomes == [-9] * 9 + [0]
 
 
-@pytest.mark.parametrize("number", [3, 5, 8, 9, 10])
+@pytest.mark.parametrize("number", [2, 3, 4, 5, 7])
+def test_a_matrix_killed_while_its_runs_begin_is_begun_by_resume(project: Path, number: int) -> None:
+    """`resume` begins every run of the matrix, also one of which there is no folder yet."""
+    words = list_words(project, "builtin/random", "all")
+    assert die_writing(project, SAMPLES, number, *words, "--model", "builtin/constant?choice=A") == -9
+    made = ak.resume_matrix(project / "all")
+    assert (made.status, [run.path.name for run in made.runs if run.path]) == (
+        "complete",
+        ["1-builtin-random", "2-builtin-constant-choice-A"],
+    )
+    assert not (project / "all" / "begin.json").exists()
+    assert [run.tasks["quiz"].counts["samples"] for run in made.runs] == [SAMPLES, SAMPLES]
+
+
+def test_a_limit_that_resume_lifted_does_not_return(project: Path) -> None:
+    """A resumed run that is killed goes on without the limit that had stopped it first."""
+    killer = Killer()
+    with TestServer(killer) as server:
+        words = list_words(project, f"{server.url}#m", "run")
+        assert end(start(*words, "--max-calls", "30")) == 3
+        process = start("resume", str(project / "run"))
+        killer.aim(process.pid, 50)
+        assert end(process) == -signal.SIGKILL
+        killer.aim(0, None)
+        assert ak.resume(project / "run").status == "complete"
+
+
+def test_runs_that_begin_in_the_same_second_have_names_of_their_own(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is taken when the folder is made, so that none is refused."""
+    monkeypatch.chdir(project)
+    stopped_clock = """
+from datetime import UTC, datetime
+from answerkey.runs import writing
+
+class Clock(datetime):
+    @classmethod
+    def now(cls, zone):
+        return datetime(2026, 1, 2, 3, 4, 5, tzinfo=zone)
+
+writing.datetime = Clock
+"""
+    words = ["run", "task.yaml", "--dataset", "rows.jsonl", "--model", "builtin/random"]
+    running = [start(*words, first=stopped_clock) for _ in range(4)]
+    assert [end(process) for process in running] == [0, 0, 0, 0]
+    names = sorted(path.name for path in (project / "runs").iterdir())
+    stem = "20260102-030405-quiz"
+    assert names == [stem, f"{stem}-2", f"{stem}-3", f"{stem}-4"]
+
+
+@pytest.mark.parametrize("number", [4, 6, 9, 10, 11])
 def test_a_recorded_run_that_is_killed_is_finished_by_resume(
     project: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

@@ -182,16 +182,18 @@ def test_calls_that_failed_are_asked_again_and_no_others(project: Path) -> None:
 
 
 def test_a_change_of_scorers_alone_asks_nothing(project: Path) -> None:
-    """The next run with the same prompts is answered from the cache, whatever scores it."""
+    """Under `reuse`, the next run with the same prompts is answered from the cache, whatever scores it."""
     (project / "task.yaml").write_text(json.dumps(TASK))
     dataset = str(project / "rows.jsonl")
     with TestServer("A") as server:
         model = f"{server.url}#m"
-        ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "one")
+        file = project / "task.yaml"
+        reuse: dict[str, Any] = {"dataset": dataset, "model": model, "cache_policy": "reuse"}
+        ak.run(file, out=project / "one", **reuse)
         changed = {**SCORER, "ground_truth_choice": "B", "key": "other"}
         definition = {**TASK["definition"], "scorers": [changed]}
         (project / "task.yaml").write_text(json.dumps({**TASK, "definition": definition}))
-        second = ak.run(project / "task.yaml", dataset=dataset, model=model, out=project / "two")
+        second = ak.run(file, out=project / "two", **reuse)
         assert server.asked.total == 10
         assert set(second.tasks["quiz"].completions["source"]) == {"cache"}
         assert second.metrics["Accuracy"].value == 0.0
@@ -214,6 +216,7 @@ def test_a_cache_that_cannot_be_used_is_a_notice_of_the_run(
             dataset=str(project / "rows.jsonl"),
             model=f"{server.url}#m",
             out=project / "run",
+            cache_policy="update",
         )
     assert run.status == "complete"
     assert any("the call cache" in notice for notice in run.manifest["notices"])

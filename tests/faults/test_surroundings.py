@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Forked
 
+SOLVER = {
+    "type": "single_turn_solver",
+    "input_builder": {
+        "type": "chat_completion",
+        "input_messages": [{"role": "user", "content": "{{ sample.category }}"}],
+    },
+}
 TASK = """
 key: quiz
 display_name: Quiz
@@ -88,6 +96,39 @@ def test_a_full_disk_leaves_no_half_written_file(
     assert f"answerkey resume {project / 'run'}" in called.err
     assert call("resume", str(project / "run")).code == 0
     assert json.loads((project / "run" / "run.json").read_text())["status"] == "complete"
+
+
+NO_ROOM = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("export done --to parquet -o FILE", "rows.parquet"),
+        ("export-prompts asked.yaml --dataset rows.jsonl -o FILE", "prompts.parquet"),
+        ("export-prompts asked.yaml --dataset rows.jsonl -o FILE", "prompts.csv"),
+        ("show done --summary FILE", "summary.md"),
+    ],
+)
+def test_a_file_without_room_is_told_and_not_left_behind(
+    project: Path, call: Callable[..., Any], command: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E502 names the file, and nothing of it is there."""
+    monkeypatch.chdir(project)
+    task = TASK.replace("scorers:", f"solver: {json.dumps(SOLVER)}\n  scorers:")
+    Path("asked.yaml").write_text(task)
+    assert call(*words(project, "--out", "done")).code == 0
+    before = sorted(path.name for path in project.iterdir())
+    asked = command.replace("FILE", file).split()
+    with Forked(asked, first=NO_ROOM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        _, err = process.communicate()
+    assert process.returncode == 2
+    assert f"error[E502]: cannot write `{file}`: " in err
+    assert sorted(path.name for path in project.iterdir()) == before
 
 
 def test_a_column_to_stratify_by_that_is_not_there_is_found_by_check(

@@ -168,6 +168,11 @@ BOOLS = [
     {"question": "is water wet", "passage": "Water makes things wet.", "answer": True},
     {"question": "is fire cold", "passage": "Fire is hot.", "answer": False},
 ]
+NUMBERED: list[dict[str, Any]] = [
+    {"question": f"Who is {place}?", "options": [f"name {number}" for number in range(1, 31)]}
+    | {"answer": place - 1}
+    for place in (1, 27, 30)
+]
 SHEET = "Question;Option A;Option B;Option C;Option D;Answer\r\n" + "".join(
     ";".join([question, *options, options[place]]) + "\r\n" for question, options, place in CAPITALS
 )
@@ -413,6 +418,22 @@ SHAPES = [
         right=["Tom", "black", "Ann"],
     ),
     Shape(
+        "race_own",
+        [{name: row[name] for name in ("answers", "options", "questions", "article", "id")} for row in RACE],
+        {
+            "question": "questions",
+            "passage": "article",
+            "options": "options",
+            "truth": "answers:label",
+            "id": "id",
+        },
+        ["A", "C", "B"],
+        ["Tom", "Ann", "Sue", "Max"],
+        suffix=".parquet",
+        passage="Tom has a cat. The cat is black.",
+        right=["Tom", "black", "Ann"],
+    ),
+    Shape(
         "belebele",
         make(
             link="https://example.org",
@@ -546,11 +567,53 @@ SHAPES = [
     Shape(
         "boolq",
         BOOLS,
-        {"question": "question", "passage": "passage", "truth": "answer:yes"},
+        {"question": "question", "passage": "passage", "truth": "answer:true"},
         ["A", "B"],
-        ["Yes", "No"],
+        ["True", "False"],
         passage="Water makes things wet.",
-        right=["Yes", "No"],
+        right=["True", "False"],
+    ),
+    Shape(
+        "musr",
+        (),
+        {
+            "question": "question",
+            "passage": "narrative",
+            "options": "choices",
+            "truth": "answer_choice:text",
+        },
+        suffix=".csv",
+        raw=(
+            "narrative,question,choices,answer_index,answer_choice\n"
+            + "".join(
+                f'"Once, in a capital.",{question},"{options!r}",{place},{options[place]}\n'
+                for question, options, place in CAPITALS
+            )
+        ).encode(),
+        passage="Once, in a capital.",
+    ),
+    Shape(
+        "labels_beside_texts",
+        make(
+            question=asked,
+            choices=["A1", "A2", "A3", "A4"],
+            options=listed,
+            answer=lambda _q, _o, place: f"A{place + 1}",
+        ),
+        {"question": "question", "options": "options", "choices": "choices", "truth": "answer:label"},
+    ),
+    Shape(
+        "texts_beside_labels",
+        make(question=asked, options=ABCD, choices=listed, answer=letter),
+        {"question": "question", "options": "choices", "choices": "options", "truth": "answer:label"},
+    ),
+    Shape(
+        "numbered_options",
+        NUMBERED,
+        {"question": "question", "options": "options", "truth": "answer:0"},
+        ["1", "27", "30"],
+        NUMBERED[0]["options"],
+        right=["name 1", "name 27", "name 30"],
     ),
     *(
         Shape(

@@ -12,11 +12,14 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
 
 from answerkey._version import __version__
-from answerkey.cli.exits import catch_faults, leave_stream
+from answerkey.cli.console import leave_stream, surviving_lost_reader
+from answerkey.cli.exits import catch_faults
 from answerkey.errors import SpecError, suggest
 
 #: Command name → module of this package, what it does in one line; in the order and groups of `--help`.
@@ -90,8 +93,14 @@ class App(click.Group):
             raise SpecError("E119", f"there is no command `{name}`", hint=near)
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *words: Any, **settings: Any) -> click.Context:  # noqa: ANN401 - click's
+        """Read the arguments or print help; a reader that has gone is no failure (click would exit 1)."""
+        with surviving_lost_reader(sys.stdout):
+            return super().make_context(*words, **settings)
+        raise click.exceptions.Exit(0)
+
     def invoke(self, ctx: click.Context) -> object:
-        """Carry out the command; a reader of stdout that goes away is no failure (click would exit 1)."""
+        """Carry out the command; a reader of its data that has gone is no failure (click would exit 1)."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -123,6 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out one command line and return the exit code."""
     words, is_last = list(sys.argv[1:] if arguments is None else arguments), arguments is None
     if is_last:
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:  # closed by the caller
+                setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
         gc.set_threshold(GARBAGE_THRESHOLD)
         # To find plugins, pydantic reads the metadata of every package that is installed.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

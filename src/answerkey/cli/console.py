@@ -125,13 +125,37 @@ def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
     from answerkey.text import make_line_visible, plain_text
 
     if not wants_colour(stream):
-        stream.write(plain_text(map(make_line_visible, lines)))
+        write_text(plain_text(map(make_line_visible, lines)), stream)
         return
     from rich.console import Console as RichConsole
 
     console = RichConsole(file=stream, force_terminal=True, markup=False, highlight=False, emoji=False)
-    for one in lines:
-        console.print(colour_line(one), soft_wrap=True)
+    with console.capture() as captured:
+        for one in lines:
+            console.print(colour_line(one), soft_wrap=True)
+    write_text(captured.get(), stream)
+
+
+def write_text(text: str, stream: TextIO) -> None:
+    """Write text to a stream, or nowhere once its reader has gone."""
+    with surviving_lost_reader(stream):
+        stream.write(text)
+
+
+@contextmanager
+def surviving_lost_reader(stream: TextIO) -> Iterator[None]:
+    """Carry on when the reader of a stream has gone, as `head` does, so that the exit code stays true."""
+    try:
+        yield
+    except BrokenPipeError:
+        leave_stream(stream)
+
+
+def leave_stream(stream: TextIO) -> None:
+    """Let go of a stream that cannot be written to any more: a reader that went away, a closed terminal."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def colour_line(one: Line) -> Text:
@@ -154,7 +178,7 @@ def write_json(content: object) -> None:
     is_ascii = not is_unicode(sys.stdout)
     text = escape_json(json.dumps(content, ensure_ascii=is_ascii, indent=2, allow_nan=False)) + "\n"
     _json_streams.add(sys.stdout)
-    sys.stdout.write(text)
+    write_text(text, sys.stdout)
 
 
 def has_written_json() -> bool:

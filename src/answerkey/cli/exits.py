@@ -15,12 +15,19 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TextIO
 
 import click
 
 from answerkey._version import __version__
-from answerkey.cli.console import Console, has_written_json, write_json, write_lines
+from answerkey.cli.console import (
+    Console,
+    has_written_json,
+    leave_stream,
+    surviving_lost_reader,
+    write_json,
+    write_lines,
+    write_text,
+)
 from answerkey.errors import AnswerkeyError, InternalError, Problems, RunError, SpecError, hide_secrets
 
 #: Ctrl-C; Slurm, Kubernetes, `docker stop`; a terminal that is closed (where the system has that).
@@ -149,7 +156,8 @@ def catch_faults(work: Callable[[], object], words: Sequence[str], *, is_last: b
 
             remember_paths(words)
             code = work()
-            sys.stdout.flush()
+            with surviving_lost_reader(sys.stdout):
+                sys.stdout.flush()
         except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001 - nothing ends in a traceback
             # An error that follows a signal is one of its effects.
             stop = heard.first or _find_interrupt(error, has_terminal=has_terminal)
@@ -176,11 +184,8 @@ def _find_interrupt(error: BaseException, *, has_terminal: bool) -> BaseExceptio
 
 def _tell_error(error: BaseException, words: Sequence[str]) -> int:
     """Say what went wrong, on stderr and with `--json` also on stdout, and return the exit code."""
-    if isinstance(error, BrokenPipeError):
-        leave_stream(sys.stdout)
-        return 0
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        sys.stderr.write(f"{error.ctx.get_help() if error.ctx else error}\n")
+        write_text(f"{error.ctx.get_help() if error.ctx else error}\n", sys.stderr)
         return error.exit_code
     from answerkey.text import describe_problems, draw_problems
 
@@ -213,7 +218,7 @@ def _tell_interrupt(stop: BaseException, words: Sequence[str]) -> int:
 def _say_notes(error: BaseException) -> None:
     """Write how to go on, which a run that was stopped notes on what stopped it."""
     for note in getattr(error, "__notes__", ()):
-        sys.stderr.write(f"to go on where it stopped: {_show(str(note))}\n")
+        write_text(f"to go on where it stopped: {_show(str(note))}\n", sys.stderr)
 
 
 def _show(text: str) -> str:
@@ -246,6 +251,13 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
 
             known = [flag for one in error.ctx.command.params for flag in one.opts]
             hint = translate_option(error.option_name, known) or hint
+        option = error.param if isinstance(error, click.BadParameter) else None
+        limits = option and option.type
+        if option and isinstance(limits, click.IntRange | click.FloatRange) and "not in the range" in message:
+            flag, value = option.opts[0], error.message.partition(" ")[0]
+            most = "" if limits.max is None else f" and at most {limits.max}"
+            message = f"`{flag} {value}`: the number must be at least {limits.min}{most}"
+            hint = f"write `{flag} {limits.min}`, for example"
         return SpecError("E119", message.rstrip("."), hint=hint)
     if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
         hint = "raise the limit of open files: `ulimit -n 4096`"
@@ -260,16 +272,9 @@ def translate(error: BaseException, words: Sequence[str]) -> AnswerkeyError:
         return RunError("E502", f"cannot write{what}: {error.strerror}", hint=hint)
     is_verbose = "--verbose" in words or any(re.fullmatch("-[vq]*v[vq]*", word) for word in words)
     if is_verbose:
-        sys.stderr.write(_show(hide_secrets("".join(traceback.format_exception(error)))))
+        write_text(_show(hide_secrets("".join(traceback.format_exception(error)))), sys.stderr)
     versions = f"answerkey {__version__}, Python {platform.python_version()}, {platform.system()}"
     how = "the traceback above" if is_verbose else "the traceback that `-v` shows"
     message = f"a bug in answerkey: {type(error).__name__}: {error}"
     hint = f"please report it with the command line, {how}, and: {versions}"
     return InternalError("E901", message, hint=hint)
-
-
-def leave_stream(stream: TextIO) -> None:
-    """Let go of a stream that cannot be written to any more: a reader that went away, a closed terminal."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from answerkey.cli.console import Console, open_stream, write_json
+from answerkey.cli.console import Console, open_stream, write_json, write_text
 from answerkey.cli.options import (
     COLUMN,
     CONFIG,
@@ -100,7 +100,7 @@ def show_command(
         elif form == "markdown":
             from answerkey.reports.markdown import write_markdown
 
-            open_stream(is_json=False).write(write_markdown(found))
+            write_text(write_markdown(found), open_stream(is_json=False))
         else:
             console.print_lines(draw_summary(found, console.width, verbose=console.verbose, digits=digits))
             console.say([(), *draw_next_steps(found)])

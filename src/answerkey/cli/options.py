@@ -104,8 +104,12 @@ def keep_files(options: dict[str, Any]) -> Iterator[WriteFiles]:
             write_output(junit, lambda path: path.write_text(text, encoding="utf-8", newline="\n"))
         if "summary" in names:
             page = markdown.write_summary_fault(error) if error else markdown.write_step_summary(runs)
-            with Path(names["summary"]).open("a", encoding="utf-8", newline="\n") as stream:
-                stream.write(page)
+            summary = Path(names["summary"])
+            if summary.is_file():  # of an earlier step
+                with summary.open("ab") as stream:
+                    stream.write(page.encode())
+            else:
+                write_output(summary, lambda path: path.write_bytes(page.encode()))
 
     try:
         yield write
@@ -173,9 +177,12 @@ FOREIGN = {
     "--datasets --data --input-data": "did you mean `--dataset`?",
     "-m --models": "did you mean `--model`?",
     "-o --output --output-path --output-dir --log-dir --work-dir": "did you mean `--out`?",
-    "--num-fewshot --fewshot --nshot -f": (
-        "few-shot examples are `examples` of the task's solver, of a ready-made task `--config shots=5`"
-    ),
+    "--num-fewshot --fewshot --nshot --shots --few-shot --n-shot -f": """\
+for a ready-made task write `--config shots=5`; in a task file write in `solver`:
+examples: {dataset: DATASET_KEY, num_examples: 5}
+and above the question in `input_messages`:
+- {role: user, content: "{{ example.question }}", for_each: examples}
+- {role: assistant, content: "{{ example.answer }}", for_each: examples}""",
     "--model-args --gen-kwargs --generation-config --temperature --max-tokens --top-p -M": (
         "parameters follow the model's name: `--model 'NAME?temperature=0&max_tokens=16'`"
     ),
@@ -183,13 +190,26 @@ FOREIGN = {
         "the address is part of the name: `--model http://HOST/v1#NAME`"
     ),
     "--api-key": "keys are environment values, such as `OPENAI_API_KEY`; `--env FILE` reads them from a file",
-    "--batch-size --max-connections --max-concurrency --num-concurrent -b -j": (
-        "how many requests are under way is `max_concurrent_requests` of a model file: `--model FILE`"
-    ),
-    "--epochs --repeats --num-trials": "trials are `trials: {num_trials: N}` of a task or run file",
+    "--batch-size --max-connections --max-concurrency --num-concurrent --concurrency --parallel -b -j": """\
+answerkey finds what the endpoint takes, up to 64 requests at once; for fewer write `model.yaml`:
+key: my-model
+display_name: My model
+max_concurrent_requests: 8
+config: {connection_type: provider_connection, provider_id: openai, model_key: gpt-4.1-nano}
+and run with `--model model.yaml`""",
+    "--epochs --repeats --num-trials --trials --n-trials": """\
+write in `definition` of the task file:
+trials: {num_trials: 5}""",
+    "--system --system-prompt --system-message --system-instruction": """\
+write as the first of `input_messages` in the task file:
+- {role: system, content: "Answer with the letter alone."}""",
     "--no-cache --use-cache": "did you mean `--cache-policy`?",
     "--trust-remote-code": "did you mean `--trust-code`?",
-    "--shuffle --random": "did you mean `--subsampling`?",
+    "--shuffle --shuffle-choices --shuffle-options": """\
+to show the options in another order write in `definition` of the task file:
+choice_order: {options: "{{ sample.options }}", orders: shuffled}
+to draw samples at random write `--num-samples 100 --subsampling random`""",
+    "--random": "did you mean `--subsampling`?",
     "--threshold --min-score --fail-below": "did you mean `--fail-under`?",
 }
 
@@ -256,7 +276,8 @@ def pairs_option(name: str, form: str, example: str, *more: str, **options: Any)
             key, mark, value = pair.partition("=")
             if not (key.strip() and mark):
                 message = f"`{name} {pair}` is not of the form `{form}`"
-                raise SpecError("E119", message, hint=f"write `{name} {example}`")
+                hint = f"write `{name} {example.format(pair)}`"
+                raise SpecError("E119", message, hint=hint)
             found[key.strip()] = value
         return found
 
@@ -270,9 +291,14 @@ CONFIG = pairs_option(
 COLUMN = pairs_option(
     "--column",
     "PART=NAME",
-    "truth=answer_idx",
+    "truth={}",
     "columns",
     metavar="PART=NAME",
     help="Name a column of a data file: `truth=answer:0`, `passage=` for none; repeatable.",
+)
+TASK = option("--task", "NAME", "Task of the log, if it has several; default: all of them.")
+SCORE = option("--score", "NAME", "Score of the log to compare with, if it has several.")
+SINGLE_ANSWERS = click.option(
+    "--single-answers", is_flag=True, help="Leave out the log's questions with several right letters."
 )
 ENV = option("--env", "FILE", "Read environment values from FILE, not from the `.env` beside the project.")

@@ -22,6 +22,9 @@ from answerkey.cli.options import (
     INCOMPLETE,
     POLICY_OPTIONS,
     REPORT_OPTIONS,
+    SCORE,
+    SINGLE_ANSWERS,
+    TASK,
     WriteFiles,
     add_options,
     command,
@@ -34,7 +37,7 @@ from answerkey.cli.options import (
     option,
     write_files,
 )
-from answerkey.errors import AnswerkeyError, DataError, NoModelError, Problems, SpecError
+from answerkey.errors import AnswerkeyError, DataError, NoModelError, Place, Problems, SpecError
 
 #: An error names so many models that could be called.
 SHOWN = 8
@@ -108,12 +111,17 @@ ROW_OPTIONS = (
     ENV,
     OUTSIDE,
 )
-READ_AS = option(
-    "--as",
-    "WHAT",
-    "log or data: what FILE is, where it may be both.",
-    "read_as",
-    type=click.Choice(["log", "data"]),
+LOG_OPTIONS = (
+    option(
+        "--as",
+        "WHAT",
+        "log or data: what FILE is, where it may be both.",
+        "read_as",
+        type=click.Choice(["log", "data"]),
+    ),
+    TASK,
+    SCORE,
+    SINGLE_ANSWERS,
 )
 TASK_OPTIONS = (
     CONFIG,
@@ -140,8 +148,8 @@ CALL_OPTIONS = (
     option(
         "--cache-policy",
         "POLICY",
-        "reuse (default), update or no-cache: how to use the cache of earlier calls.",
-        type=click.Choice(["reuse", "update", "no-cache"]),
+        "no-cache (default), update (write the call cache) or reuse (read and write it).",
+        type=click.Choice(["no-cache", "update", "reuse"]),
     ),
     option("--max-calls", "N", "Make at most N calls, then stop.", type=click.IntRange(min=0)),
     option("--max-cost", "USD", "Stop before the calls cost more than this.", type=click.FloatRange(min=0)),
@@ -179,7 +187,7 @@ RUN_OPTIONS = (OUT, ENGINE, RAY_ADDRESS, ALLOW_FAILED, TRUST, COPY)
     multiple=True,
     shell_complete=complete_model,
 )
-@add_options(READ_AS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
+@add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS)
 @add_options(*LIVE_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 @click.option("--dry-run", is_flag=True, help="Show the first prompt, calls and tokens; call no model.")
 def run_command(
@@ -199,7 +207,7 @@ def run_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        file = open_given(file, options.pop("read_as"), console)
+        file = open_given(file, options, console)
         open_data_file(console, file, options, models, completion_columns)
 
         def work(models: Sequence[str]) -> int:
@@ -238,32 +246,62 @@ _MARKS = re.compile(
 _LOOKED_AT = 2**16
 
 
-def open_given(file: str, read_as: str | None, console: Console, *, is_scored: bool = False) -> str:
+def open_given(file: str, options: Chosen, console: Console, *, is_scored: bool = False) -> str:
     """Return the file that a command is about: a log as the project that it is imported to.
+
+    The options that are about a log are taken out of the others.
+    """
+    read_as = options.pop("read_as")
+    chosen = {name: value for name in ("task", "score", "single_answers") if (value := options.pop(name))}
+    path = Path(file)
+    kind = _find_kind(path, read_as, is_scored=is_scored)
+    if kind is None:
+        for name in chosen:
+            flag = f"--{name.replace('_', '-')}"
+            message = f"`{flag}` is for the log of another tool, and `{file}` is none"
+            raise SpecError("E119", message, hint="leave it out")
+        return file
+    from answerkey.importers import ImportOptions
+    from answerkey.importers.project import keep_log, read_notices
+
+    chosen |= {"columns": options["columns"], "allow_failed": options["allow_failed"]}
+    options["columns"] = {}
+    if kind.endswith("-batch") and options["dataset"] is not None:
+        chosen["dataset"] = Path(options["dataset"]).resolve()
+        options["dataset"] = None
+    project = keep_log(path, kind, ImportOptions(**chosen))
+    if not (project / "run.yaml").is_file():
+        message = f"`{file}` has replies, but no questions and no truths"
+        hint = f"name the file that has them: `answerkey score {shlex.quote(file)} --dataset FILE`"
+        raise DataError("E209", message, where=Place(file=file), hint=hint)
+    console.say_text(f"{file}: log ({kind})")
+    console.warn(read_notices(project))
+    return str(project)
+
+
+def _find_kind(path: Path, read_as: str | None, *, is_scored: bool) -> str | None:
+    """Return the kind of a log; None for what is to be read as something else.
 
     A file is held against the marks of logs first. One that is a data file as well, with completions where
     these are to be scored, is E119, unless `--as` says what it is.
     """
-    path = Path(file)
     if read_as == "data" or not path.exists():
-        return file
+        return None
     if read_as is None and (any(path.glob("run.y*ml")) if path.is_dir() else not _is_marked(path)):
-        return file
-    from answerkey.importers.project import find_kind, keep_log, read_notices
+        return None
+    from answerkey.importers.project import find_kind, find_logs, refuse_folder
 
     kind = find_kind(path)
+    if kind is None and path.is_dir() and (logs := find_logs(path)):
+        raise refuse_folder(path, logs, "score")
     if kind is None or (kind == "plain" and read_as is None):
         if read_as is None:
-            return file
-        raise DataError("E201", f"`{file}` is no log that is known", hint="`--as data`, or leave it out")
-    if read_as is None and _is_data(file, is_scored=is_scored):
-        message = f"`{file}` is a log ({kind}) and a data file"
+            return None
+        raise DataError("E201", f"`{path}` is no log that is known", hint="`--as data`, or leave it out")
+    if read_as is None and _is_data(str(path), is_scored=is_scored):
+        message = f"`{path}` is a log ({kind}) and a data file"
         raise SpecError("E119", message, hint="say which: `--as log` or `--as data`")
-    project = keep_log(path, kind)
-    console.say_text(f"{file}: log ({kind})")
-    for notice in read_notices(project):
-        console.say_text(f"warning: {notice}")
-    return str(project)
+    return kind
 
 
 def _is_marked(path: Path) -> bool:
@@ -286,7 +324,7 @@ def _is_data(file: str, *, is_scored: bool) -> bool:
     from answerkey.spec.data_file import recognise_file
 
     try:
-        said = recognise_file(file, Options())[0].say()
+        said = recognise_file(file, Options()).columns.say()
     except AnswerkeyError:
         return False
     names = [name for one in said.values() for name in ([one] if isinstance(one, str) else one)]
@@ -414,7 +452,7 @@ def finish(
     "score task.yaml --dataset both.jsonl --completion-column completions.my-model",
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_task)
-@add_options(READ_AS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
+@add_options(*LOG_OPTIONS, *TASK_OPTIONS, SAVE, *RUN_OPTIONS, *CALL_OPTIONS, *POLICY_OPTIONS, *REPORT_OPTIONS)
 def score_command(
     console: Console, file: str, *, completion_columns: tuple[str, ...], out: str | None, **options: Any
 ) -> int:
@@ -425,7 +463,7 @@ def score_command(
     """
     with keep_files(options) as write:
         options = find_baseline(options)
-        file = open_given(file, options.pop("read_as"), console, is_scored=True)
+        file = open_given(file, options, console, is_scored=True)
         open_data_file(console, file, options, (), completion_columns)
         is_recorded = options["completions"] is not None or bool(completion_columns)
         varied = {"completion_columns": completion_columns, "calls_model": is_recorded}
@@ -545,16 +583,17 @@ def resume_command(console: Console, run: str, **options: Any) -> int:
     """
     from answerkey.evaluate import matrix, rerun
     from answerkey.reports.view import find_run
-    from answerkey.runs import find_place, has_only_begun, is_run, load_manifest
+    from answerkey.runs import begin_noted, find_place, is_run, load_manifest
 
     with keep_files(options) as write:
         place = find_place(run)
         if isinstance(place, Path) and not place.is_dir():
             place = find_run(run).path or place
-        if not has_only_begun(place) and not is_run(place):
+        begin_noted(place)
+        if not is_run(place):
             with console.display() as display:
                 return finish(console, matrix.resume_matrix(place, display=display, **options), write=write)
-        if not has_only_begun(place) and load_manifest(place)["status"] == "complete":
+        if load_manifest(place)["status"] == "complete":
             console.say_text("the run is complete: there is nothing to go on with")
         with console.display() as display:
             resumed = rerun.resume(place, progress=display.report, listener=display, **options)
@@ -574,7 +613,8 @@ def rescore_command(console: Console, run: str, file: str | None, *, out: str | 
     """Score the completions of RUN again, as a new run, without calling the model.
 
     FILE is a changed task file, or a run file with it; without FILE the tasks of RUN are used. Samples and
-    completions are those of RUN. A judge or fallback calls its model, unless the call cache has the reply.
+    completions are those of RUN. A judge or fallback calls its model; `--cache-policy reuse` takes replies
+    that the call cache has.
     """
     from answerkey.evaluate import rerun
     from answerkey.reports.view import find_run

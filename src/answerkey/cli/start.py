@@ -13,6 +13,9 @@ from answerkey.cli.console import Console, write_json
 from answerkey.cli.options import (
     COLUMN,
     KINDS,
+    SCORE,
+    SINGLE_ANSWERS,
+    TASK,
     Kind,
     command,
     complete_ready_made,
@@ -212,8 +215,8 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> None:
 @click.argument("kind", metavar="KIND")
 @click.argument("path", metavar="PATH")
 @option("--out", "DIR", "Folder to write, new or empty; default `imported/<name>`.")
-@option("--task", "NAME", "Task of the log to import, if it has several; default: all of them.")
-@option("--score", "NAME", "Score of the log to compare with, if it has several.")
+@TASK
+@SCORE
 @option(
     "--dataset",
     "FILE",
@@ -229,7 +232,7 @@ def tasks_command(console: Console, words: tuple[str, ...]) -> None:
     help="Name a column of a plain file: `completion=my_output`; repeatable.",
 )
 @option("--allow-failed", "N|N%", "Leave out up to N (or N %) broken lines.")
-@click.option("--single-answers", is_flag=True, help="Leave out questions with several right letters.")
+@SINGLE_ANSWERS
 def import_command(
     console: Console,
     kind: str,

@@ -167,7 +167,7 @@ def _compare_pairs(
     Where that is gone there are none, unless a column was asked for.
     """
     first, table = pairing.outcomes[0], pairing.table
-    category = by or (first.task_run.manifest.get("dataset") or {}).get("category")
+    category = by or first.task_run.manifest["dataset"]["category"]
     try:
         if category is not None:
             labels = label_samples(first, category).rename({"label": "category"})

@@ -47,6 +47,7 @@ from answerkey.metrics.task_counts import measure_chance
 from answerkey.scorers import Scorer, StringEqualsMcqa
 from answerkey.solvers import find_reference
 from answerkey.spec import DatasetSpec, Overrides, find_ready_made, load_dataset, load_plan
+from answerkey.spec.sources import find_header
 from answerkey.text import (
     BLANK,
     Cell,
@@ -665,7 +666,7 @@ def _read_files(paths: Sequence[str | Path], options: DatasetOptions) -> list[tu
 
     Parts that the caller gives as templates are read as they say, and the others by usual names.
     """
-    header, how = options.get("header"), FileFields()
+    header, how = options.get("header") or find_header(Path(paths[0])), FileFields()
     if header is not None:
         is_tsv = any(".tsv" in Path(path).suffixes for path in paths)
         how = FileFields(format="tsv" if is_tsv else "csv", header=tuple(header))

@@ -88,6 +88,8 @@ _LISTS = {between: _Kind(f"{_INSIDE}(?:{between}{_INSIDE})*", '["', '"]') for be
 #: Looked at value by value.
 _ANYTHING = _Kind(r"[^\x00-\x1f]+")
 _ESCAPE = r"\\(?s:.?)"
+#: A row of more pieces is parsed as JSON: a table of so many columns takes longer.
+_MOST_PIECES = 1_000
 #: Escapes of one character, and what they stand for.
 _ESCAPES = {rf"\{letter}": meant for letter, meant in zip('\\"/bfnrt', '\\"/\b\f\n\r\t', strict=True)}
 #: The search that finds the leftmost match is faster; older Polars has only the other. Here no two overlap.
@@ -185,6 +187,8 @@ def _cut_rows(
         for escape, mark in _HIDDEN.items():
             raw, line = raw.replace(escape.encode(), mark.encode()), line.replace(escape, mark)
     same: list[str | None] = [*line.split('"')]
+    if len(same) > _MOST_PIECES:
+        raise _UnlikeError
     sizes, at = list[int | None](), 0
     for gap, value in zip(gaps, values, strict=False):
         at += gap.count('"')

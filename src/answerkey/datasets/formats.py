@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import itemgetter
+from os.path import relpath
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Generic, Literal, TextIO, TypeVar
 
@@ -422,8 +423,13 @@ class _JsonList(JsonWindow):
             raise content.error("E210", "the file is empty", hint=_ROWS_HINT)
         if not self.take("["):
             hint = "write a list of objects: `[{...}, {...}]`"
-            if re.match(r"\s*\{.*\}\s*\n\s*\{", self.text + stream.read(_SHOWN)):
+            beginning = self.text + stream.read(_SHOWN)
+            if re.match(r"\s*\{.*\}\s*\n\s*\{", beginning):
                 hint = "this looks like one object per line: name it `.jsonl`"
+            elif inner := re.search(r'"(\w+)"\s*:\s*\[\s*\{', beginning):
+                rows = f"json.load(open({relpath(str(content.file))!r}))[{inner[1]!r}]"
+                script = f"import json; json.dump({rows}, open('rows.json', 'w'))"
+                hint = f'its rows are in `{inner[1]}`; take them out with\npython -c "{script}"'
             raise content.error("E202", "the file is not a JSON list of objects", self.line, hint=hint)
 
     def elements(self) -> Iterator[tuple[object, str, int]]:

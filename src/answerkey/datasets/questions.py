@@ -31,7 +31,7 @@ _TEXT_LISTS = pl.List(pl.String)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked. `choices` are labels of one character, `options` their texts in the same order.
+    """What was asked. `choices` are the labels, `options` their texts in the same order.
 
     `truth` is a label where one can be told, else what the table says. `original` is the row as it was, for
     whoever wants more of it.
@@ -145,11 +145,16 @@ def read_texts(value: object) -> Texts | None:
 
 # ── labels ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-#: The labels of options that have none: letters, then digits, as other tools go on after `Z`.
+#: The labels of a log's options that have none: letters, then digits, as other tools go on after `Z`.
 LABELS = (*string.ascii_uppercase, *"123456789", *string.ascii_lowercase)
+#: The labels of a data file's options: letters, or numbers where there are more options than letters.
+_LETTERS = tuple(string.ascii_uppercase)
+MOST_OPTIONS = 1_000
+_NUMBERS = tuple(map(str, range(1, MOST_OPTIONS + 1)))
 #: Marks around a label: `(B)`, `B.`, `**B**`.
-_WRAPPED_LABEL = r"[\s(\[{*_\"'`]*([0-9A-Za-z])[\s)\]}*_\"'`.:]*"
+_WRAPPED_LABEL = r"[\s(\[{*_\"'`]*(\d{1,4}|[A-Za-z])[\s)\]}*_\"'`.:]*"
 _WRAPPED = re.compile(_WRAPPED_LABEL)
+_WRAPPED_NUMBER = r"^[(\[]?(\d{1,4})(?:\.0+)?[)\].:]?$"
 
 
 def label_options(count: int) -> Texts | None:
@@ -158,11 +163,13 @@ def label_options(count: int) -> Texts | None:
 
 
 def take_labels(texts: Sequence[str], *, counting: bool = False) -> Texts | None:
-    """Return texts that are themselves labels: distinct single characters; None when they are not.
+    """Return texts that are themselves labels: distinct single characters, or 1, 2, …; None for others.
 
     With `counting` only those that count: `A`, `B`, …, or `a`, `1` or `0`, …; others may be options.
     """
     found = tuple([text.strip() for text in texts])
+    if found and found == _NUMBERS[: len(found)]:
+        return found
     if set(map(len, found)) != {1} or len(set(found)) != len(found):
         return None
     rows = (LABELS, string.ascii_lowercase, "123456789", string.digits)
@@ -259,7 +266,8 @@ def _split_question(text: str | None) -> tuple[str | None, list[str] | None]:
 NAMES: dict[str, Texts] = {
     role: tuple(names.split())
     for role, names in {
-        "passage": "passage context article story paragraph background flores_passage support premise",
+        "passage": "passage context article story narrative paragraph background flores_passage support "
+        "premise",
         "id": "sample_id custom_id question_id id qid doc_id index idx example_id record_id uuid",
         "question": "question question_text question_stem stem query problem input prompt sentence ctx goal "
         "startphrase sent1 text questions",
@@ -267,7 +275,7 @@ NAMES: dict[str, Texts] = {
         "answer_options mc1_targets",
         "choices": "choices choice_labels option_labels labels letters",
         "answer": "answer answer_key correct_answer ground_truth groundtruth truth label target gold "
-        "correct_option cop correct_choice best_answer right_answer letter",
+        "correct_option cop correct_choice answer_choice best_answer right_answer letter",
         "index": "answer_index correct_index label_index answer_idx groundtruth_answer correct_answer_num "
         "correct_answer_index correct_idx gold_index gold_label",
         "key": "correct key answers labels mc1_targets",
@@ -298,6 +306,8 @@ FORMS = {
     "yes": "yes or no",
     "true": "true or false",
 }
+#: What may separate options that are one text.
+_SEPARATORS = ("|", ";", "/", "\n")
 #: The options of questions that have none but yes and no.
 SAID_OPTIONS = {"yes": ["Yes", "No"], "true": ["True", "False"]}
 #: So many rows are looked at where no more need be known than what a table shows people.
@@ -327,29 +337,34 @@ class QuestionColumns:
     """The columns of a table by what they are; `spread` are those that hold the options, where several do.
 
     A truth names its option in a `form`. `unfolded` are columns that hold a list with an element for each
-    question of a row.
+    question of a row. `separator` stands between options that are one text. With `is_relabelled`, letters
+    stand for the labels of some rows, which are longer.
     """
 
     columns: Mapping[str, str]
     spread: Texts = ()
     form: str | None = None
     unfolded: Texts = ()
+    separator: str = ""
+    is_relabelled: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, said: Mapping[str, str | Sequence[str]], rows: Rows) -> QuestionColumns:
         """Return what the caller, or a dataset file, says of a table; E206 for a column that it has not.
 
-        A truth may end with its form (`answer:0`, or `:0` for any column), and options may be several
-        columns, with commas or as a list; the exact column comes first.
+        A truth may end with its form (`answer:0`, or `:0` for any column), options with what separates them
+        (`options:|`). They may be several columns, with commas or as a list; the exact column comes first.
         """
         columns: dict[str, str] = {}
         spread: Texts = ()
-        form = None
+        form, separator = None, ""
         for role, text in said.items():
             name, _, last = str(text).rpartition(":")
             if role == "truth" and last in FORMS and not has_column(rows, str(text)):
                 form = last
                 columns |= {role: name} if name else {}
+            elif role == "options" and last in _SEPARATORS and has_column(rows, name):
+                columns[role], separator = name, last
             elif role == "options" and (not isinstance(text, str) or not has_column(rows, text)):
                 spread = tuple(text.split(",") if isinstance(text, str) else text)
             else:
@@ -358,12 +373,13 @@ class QuestionColumns:
             if not has_column(rows, name):
                 message = f"{role}: there is no column `{name}`"
                 raise refuse_column(message, name, rows.columns, Place(file=rows.file))
-        return cls(columns, spread, form, find_unfolded(rows, columns, spread))
+        return cls(columns, spread, form, find_unfolded(rows, columns, spread), separator)
 
     def say(self) -> dict[str, str | list[str]]:
         """Return what a dataset file says of the table."""
         said: dict[str, str | list[str]] = dict(self.columns)
         said |= {"options": list(self.spread)} if self.spread else {}
+        said |= {"options": f"{self.columns['options']}:{self.separator}"} if self.separator else {}
         said |= {"truth": f"{self.columns['truth']}:{self.form}"} if self.form else {}
         return {role: said[role] for role in SAID_ROLES if role in said}
 
@@ -376,6 +392,8 @@ class QuestionColumns:
             parts["options"] = "in the question"
         elif self.is_shuffled:
             parts["options"] += " (shuffled)"
+        if self.is_relabelled:
+            parts["choices" if "choices" in parts else "options"] += " (labels shown as A, B, …)"
         told = ", ".join(f"{role} {one}" for role, one in parts.items())
         return f"{told}, several questions in a row" if self.unfolded else told
 
@@ -475,8 +493,14 @@ class QuestionColumns:
         return read_column(samples, self.columns[role])
 
     def read_truth(self, samples: Samples) -> pl.Series:
-        """Return what the table says of the truth, as text; null where it says nothing."""
-        return to_texts(self._cells(samples, "truth")).str.strip_chars().replace("", None)
+        """Return what the table says of the truth, as text; null where it says nothing.
+
+        Several truths of one question are joined by commas, and so name no option.
+        """
+        cells = self._cells(samples, "truth")
+        if not isinstance(cells, pl.Series) or cells.dtype.is_nested():
+            cells = [_join_truths(cell) for cell in list_cells(cells)]
+        return to_texts(cells).str.strip_chars().replace("", None)
 
     def unfold(self, samples: Samples) -> tuple[Samples, pl.Series | None]:
         """Return a row for each question, and the how manieth of its row it is; None where none is nested.
@@ -517,8 +541,16 @@ class QuestionColumns:
             split = [_split_question(one) for one in to_texts(self._cells(samples, "question"))]
             asked = pl.Series("question", [one for one, _ in split], dtype=pl.String)
             return _name_options(pl.Series([one for _, one in split], dtype=_TEXT_LISTS)).with_columns(asked)
+        elif self.separator:
+            parts = to_texts(self._cells(samples, "options")).str.split(self.separator)
+            texts = _fill_texts(parts.list.eval(pl.element().str.strip_chars()))
         else:
             texts, labels = _to_options(self._cells(samples, "options"))
+        too_many = (texts.list.len() > MOST_OPTIONS).arg_true()
+        if len(too_many):
+            count, where = len(texts[too_many[0]]), samples.place(too_many[0], self.columns.get("options"))
+            message = f"a question has at most {MOST_OPTIONS:,} options, and this one has {count:,}"
+            raise DataError("E205", message, where=where, hint="leave the row out, or offer fewer options")
         if "choices" in self.columns:
             labels = _to_options(self._cells(samples, "choices"))[0]
         return _name_options(texts, labels)
@@ -542,10 +574,10 @@ class QuestionColumns:
             places = {word: number % 2 for number, word in enumerate(words)}
             place = said.str.to_lowercase().replace_strict(places, default=None, return_dtype=pl.Int64)
         elif self.form in {"0", "1"}:
-            number = said.str.extract(r"^(\d{1,4})(?:\.0+)?$").cast(pl.Int64) - int(self.form)
+            number = said.str.extract(_WRAPPED_NUMBER).cast(pl.Int64) - int(self.form)
             place = pl.when((number >= 0) & (number < count)).then(number)
         else:
-            most = min(int(table.select(count.max()).item() or 0), len(LABELS))
+            most = int(table.select(count.max()).item() or 0)
             name, pattern, group = "names", f"^{_WRAPPED_LABEL}$", 1
             if self.form == "text":
                 name, pattern, group = "options", f"(?s)^{_LABELLED}(.*)$", 2
@@ -615,6 +647,13 @@ def to_texts(cells: Cells) -> pl.Series:
     return pl.Series(texts, dtype=pl.String)
 
 
+def _join_truths(cell: object) -> object:
+    """Return the elements of a list of several truths as one text; any other cell as it is."""
+    if not isinstance(cell, list) or len(cell) < _FEWEST:
+        return cell
+    return ", ".join(map(str, cell))
+
+
 def _to_options(cells: Cells) -> tuple[pl.Series, pl.Series | None]:
     """Return the texts of options, and their labels where cells state some; null for what is no list."""
     dtype = cells.dtype if isinstance(cells, pl.Series) else None
@@ -656,17 +695,20 @@ def _join_options(parts: Sequence[Cells]) -> pl.Series:
 def _name_options(texts: pl.Series, labels: pl.Series | None = None) -> pl.DataFrame:
     """Return options with their choices: labels of one character that the table states, else letters.
 
-    `names` are labels that it states. Labels that options begin with are taken away where all of a row do,
-    in order.
+    More options than letters are numbered. `names` are labels that the table states. Labels that options
+    begin with are taken away where all of a row do, in order.
     """
     stated = pl.Series([None] * len(texts), dtype=_TEXT_LISTS) if labels is None else labels
     table = pl.DataFrame([texts.alias("options"), stated.alias("names")])
-    count, letters = pl.col("options").list.len(), pl.lit(pl.Series([list(LABELS)], dtype=_TEXT_LISTS))
+    count = pl.col("options").list.len()
+    letters = pl.lit(pl.Series([_LETTERS], dtype=_TEXT_LISTS)).list.head(count)
+    numbers = pl.lit(pl.Series([_NUMBERS], dtype=_TEXT_LISTS)).list.head(count)
     names, stripped = pl.col("names"), pl.col("names").list.eval(pl.element().str.strip_chars())
     is_short = names.list.eval(pl.element().str.len_chars() == 1).list.all()
-    own = pl.when(is_short & (names.list.n_unique() == count)).then(names)
+    is_own = is_short & (names.list.n_unique() == count)
+    own = pl.when(is_own).then(names).when((count > len(_LETTERS)) | (names == numbers)).then(numbers)
     table = table.with_columns(pl.when(names.list.len() == count).then(stripped).alias("names"))
-    table = table.with_columns(own.when(count <= len(LABELS)).then(letters.list.head(count)).alias("choices"))
+    table = table.with_columns(pl.when(count > 0).then(own.otherwise(letters)).alias("choices"))
     first = pl.col("options").list.eval(pl.element().str.extract(f"^{_LABELLED}").fill_null(""))
     is_labelled = table.select(first.list.join("\0") == pl.col("choices").list.join("\0")).to_series()
     if not is_labelled.any():

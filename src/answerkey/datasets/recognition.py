@@ -10,6 +10,7 @@ import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations, islice, pairwise
@@ -31,6 +32,12 @@ _WRONG = re.compile(
 #: A way that misses a larger share of the rows is none; those that it misses are told when rows are checked.
 _MISSED = 0.1
 _HIDDEN = ("-1", "-1.0")
+#: A label, and what all labels of a question may have around it.
+_LABEL = re.compile(r"(?P<before>.*?)(?P<place>\d{1,4}|.)(?P<after>\W*)", re.DOTALL)
+#: Several labels in place of one: `AB`, `A, C`, `A and C`.
+_SEVERAL = r"^[A-Z](?:\s*(?:[,;/&+|]|and)?\s*[A-Z])+$"
+#: Names of ids of something larger than a question, such as an article: these may come again.
+_SHARED_IDS = ("docid", "exampleid", "idx", "index")
 #: How many rows, and how much of a text, an error shows.
 _SHOWN_ROWS, _SHOWN_TEXT = 3, 40
 
@@ -53,11 +60,14 @@ def recognise(
     known = {role: [paths[one] for one in ask.FOLDED[role] if one in paths] for role in roles}
     for role in roles:
         if role not in said and role not in {"options", *ask.TRUTH_ROLES}:
-            free = [one for one in known[role] if one not in {*columns.values(), *forced.spread}]
+            names = known[role] + known.get("options", []) * (role == "choices")
+            free = [one for one in names if one not in {*columns.values(), *forced.spread}]
             # In a log the id of a sample comes again for each of its trials.
             kind = "text" if role == "id" and "trial" in roles else role
             held = list(islice((one for one in free if _holds(rows, kind, one)), 1 + (role == "completion")))
             columns |= {role: held[0]} if held else {}
+            if kind == "id" and needs_all and not held:
+                _refuse_repeated_ids(rows, free)
             if len(held) > 1 and needs_all and ask.fold_name(held[0]) != role:
                 hint = f"say which: `--column completion={held[0]}` or `--column completion={held[1]}`"
                 message = f"several columns may hold the completions: {listing(held)}"
@@ -69,10 +79,9 @@ def recognise(
     found = QuestionColumns(columns, unfolded=ask.find_unfolded(rows, columns))
     listed = [one for one in known.get("options", ()) if one not in columns.values()]
     labels = columns.get("choices")
-    if not listed and labels in known.get("options", ()) and not ask.find_numbered(rows.columns):
-        first = ask.list_cells(ask.read_column(rows.slice(0, 1).load(), str(labels)))
-        if not str((ask.read_option_cell(first[0])[0] or [""])[0]).startswith(("A", "a", "1", "0")):
-            listed = [columns.pop("choices")]  # 4, 5 and 6 are what is chosen from
+    is_alone = not listed and labels in known.get("options", ()) and not ask.find_numbered(rows.columns)
+    if is_alone and not (labels in known["choices"] and _read_first(rows, labels)[0] in {*"Aa10"}):
+        listed = [columns.pop("choices")]  # 4, 5 and 6 are what is chosen from
     places = _list_options(rows, replace(forced, columns=columns), listed, truths)
     for options in places if "options" in roles else ():
         if (read := _choose_reading(rows, options, truths, needs_all=needs_all)) is not None:
@@ -81,12 +90,11 @@ def recognise(
     else:  # no options: what the truth is can only be told by its name
         named = [one for one in truths if _holds(rows, "text", one)]
         found = replace(found, columns={**columns, "truth": named[0]} if named else columns)
-    for part in ("question", "options", "truth") if needs_all else ():
-        if not found.has(part):
-            hint = f"name it with `--column {part}=NAME`; columns: {listing(rows.columns)}"
-            hint += ", as the first line has them" * str(rows.file).lower().endswith((".csv", ".tsv"))
-            message = f"no column holds the {part}{' of 90 % of the rows' * (part == 'options')}"
-            raise DataError("E206", message, where=Place(file=rows.file), hint=hint)
+    missing = [part for part in ("question", "options", "truth") if not found.has(part)]
+    if needs_all and "options" in missing and known["options"]:
+        raise _refuse_options(rows, known["options"][0])
+    if needs_all and missing:
+        raise _refuse_missing(rows, found, missing, said)
     return found
 
 
@@ -104,8 +112,16 @@ def _list_paths(rows: Rows) -> dict[str, str]:
     return fields | {ask.fold_name(name): name for name in reversed(rows.columns)}
 
 
+def _read_first(rows: Rows, name: str) -> list[str | None]:
+    """Return the list that the first row of a column has; one empty text where it has none."""
+    cells = ask.list_cells(ask.read_column(rows.slice(0, 1).load(), name))
+    return ask.read_option_cell(cells[0])[0] or [""]
+
+
 def _holds(rows: Rows, role: str, name: str) -> bool:
     """Return whether a column holds what a role needs: all rows have an id, and labels; some have a text."""
+    if role == "choices" and not _are_labels(_read_first(rows, name)):
+        return False
     column = name if name in rows.columns else split_name(name, rows.columns)[0][0]
     unfolded = ask.find_unfolded(rows, {role: name}) if role == "question" else ()
     hashes: list[pl.Series] = []
@@ -128,9 +144,18 @@ def _holds(rows: Rows, role: str, name: str) -> bool:
 
 
 def _are_labels(texts: Sequence[str | None]) -> bool:
-    """Return whether texts are single characters that follow each other: A, B, C or 1, 2, 3."""
-    codes = [ord(one.strip()) if one and len(one.strip()) == 1 else -1 for one in texts]
-    return codes[0] >= 0 and all(two == one + 1 for one, two in pairwise(codes))
+    """Return whether texts count, with the same characters around: A, B; 1, 2; A1, A2; (a), (b)."""
+    places: list[int] = []
+    around: set[tuple[str, str]] = set()
+    for text in texts:
+        match = _LABEL.fullmatch((text or "").strip())
+        if match is None:
+            return False
+        places.append(int(match["place"]) if match["place"].isdecimal() else ord(match["place"]))
+        around.add((match["before"], match["after"]))
+    if len(places) == 1 and around != {("", "")}:  # a lone text is an option
+        return False
+    return len(around) == 1 and all(two == one + 1 for one, two in pairwise(places))
 
 
 def _list_options(
@@ -161,6 +186,7 @@ class _Reading:
     filled: int = 0
     stated: int = 0
     missed: int = 0
+    is_relabelled: bool = False
     samples: Samples = field(default_factory=lambda: Samples(pl.DataFrame(), pl.Series()))
     frame: pl.DataFrame = field(default_factory=pl.DataFrame)
     places: pl.Series = field(default_factory=pl.Series)
@@ -173,7 +199,13 @@ class _Reading:
     def read(self, block: Samples, known: dict[object, tuple[Samples, pl.DataFrame]]) -> None:
         """Read some rows; `known` are the options that other ways have read in them."""
         said, one = self.columns, self.columns.columns
-        key = (one.get("options"), said.spread, said.unfolded, said.form in ask.SAID_OPTIONS and said.form)
+        key = (
+            one.get("options"),
+            said.separator,
+            said.spread,
+            said.unfolded,
+            said.form in ask.SAID_OPTIONS and said.form,
+        )
         if key not in known:
             samples = said.unfold(block)[0]
             content = pl.col("options").list.join("\0").hash()
@@ -182,6 +214,8 @@ class _Reading:
         self.total += len(self.samples)
         self.filled += len(self.frame) - self.frame["options"].null_count()
         self.stated += len(self.frame) - self.frame["names"].null_count()
+        labels, names = (self.frame[name].list.join("\0") for name in ("choices", "names"))
+        self.is_relabelled = self.is_relabelled or bool((labels != names).any())
         self.places = pl.Series([None] * len(self.frame), dtype=pl.Int64)
         if self.truth is not None:
             self.places = said.find_places(self.frame, self.samples)
@@ -227,13 +261,15 @@ def _choose_reading(
         for pair in combinations(alive, 2):
             if pair not in differing and readings[pair[0]].differs(readings[pair[1]]).any():
                 differing.add(pair)
+    is_said = any(options.form for options in places)
     filled = [one for one in readings if one.total - one.filled <= _MISSED * one.total]
     told = [one for one in filled if one.truth is not None]
     fitting = [one for one in told if not one.missed]
-    fitting = fitting or [one for one in told if one.missed <= _MISSED * one.total]
+    fitting = fitting or [one for one in told if is_said or one.missed <= _MISSED * one.total]
     # A label that the table states is no guess: a number among them is a label before it is an index.
     stated = {one.truth for one in fitting if one.columns.form == "label" and one.stated == one.total}
     fitting = [one for one in fitting if one.columns.form not in {"0", "1"} or one.truth not in stated]
+    fitting = _drop_unconfirmed(fitting, readings, differing)
     different: list[_Reading] = []
     for one in fitting:
         if all((readings.index(other), readings.index(one)) in differing for other in different):
@@ -241,10 +277,32 @@ def _choose_reading(
     if len(different) > 1:
         raise _refuse_several(rows, different)
     if different or not filled or filled[0].columns.form in ask.SAID_OPTIONS:
-        return different[0].columns if different else None
+        if not different:
+            return None
+        return replace(different[0].columns, is_relabelled=different[0].is_relabelled)
     if needs_all and filled[0].truth is not None:
         raise _refuse_unfit(rows, filled)
     return replace(filled[0].columns, form=None)
+
+
+def _drop_unconfirmed(
+    fitting: Sequence[_Reading], readings: Sequence[_Reading], differing: set[tuple[int, int]]
+) -> list[_Reading]:
+    """Return the readings without those as an index from 0 or 1 where another column says it is the other."""
+
+    def is_confirmed(reading: _Reading) -> bool:
+        for other in fitting:
+            pair = sorted((readings.index(reading), readings.index(other)))
+            is_sure = other.columns.form in {"label", "text"} and other.truth != reading.truth
+            if is_sure and tuple(pair) not in differing:
+                return True
+        return False
+
+    indexed = [reading for reading in fitting if reading.columns.form in {"0", "1"}]
+    confirmed = [reading for reading in indexed if is_confirmed(reading)]
+    settled = {reading.truth for reading in confirmed}
+    dropped = [reading for reading in indexed if reading.truth in settled and reading not in confirmed]
+    return [reading for reading in fitting if reading not in dropped]
 
 
 def _list_readings(rows: Rows, options: QuestionColumns, truths: Sequence[str]) -> Iterator[QuestionColumns]:
@@ -260,12 +318,11 @@ def _list_readings(rows: Rows, options: QuestionColumns, truths: Sequence[str]) 
             forms = ["text"]
         elif options.has("options"):
             forms = ["label", "0", "1", "text", *marks] if options.form is None else [options.form]
-        else:  # BoolQ asks; a truth that is a text may mean what it says
-            forms = [] if options.form else ["yes", "true"] if True in cells else ["true", "yes"]
+        else:
+            forms = [] if options.form else ["true", "yes"]
         for one in forms:
-            yield QuestionColumns(
-                columns, options.spread, one, ask.find_unfolded(rows, columns, options.spread)
-            )
+            unfolded = ask.find_unfolded(rows, columns, options.spread)
+            yield replace(options, columns=columns, form=one, unfolded=unfolded)
     if not truths and options.has("options"):
         yield replace(options, unfolded=unfolded)
 
@@ -274,6 +331,79 @@ def _iterate(rows: Rows, readings: Sequence[_Reading]) -> Iterator[tuple[int, Sa
     """Yield the rows, with the columns that some ways read."""
     taken = frozenset[str]().union(*(one.columns.taken for one in readings))
     return iterate_blocks(rows, taken.intersection(rows.columns)) if readings else iter(())
+
+
+def _refuse_repeated_ids(rows: Rows, names: Sequence[str]) -> None:
+    """Raise E208 if the first of these columns that is full has an id that comes again."""
+    for name in names:
+        if ask.fold_name(name) in _SHARED_IDS or name not in rows.columns:
+            continue
+        samples = rows.load([name])
+        ids = ask.to_texts(ask.read_column(samples, name))
+        if ids.null_count() or (ids == "").any():
+            continue
+        repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+        shown = [f"`{name}` has the same value in several rows, and is no id"]
+        for text in repeated.head(_SHOWN_ROWS):
+            lines = [str(samples.place(row).line) for row in (ids == text).arg_true().head(_SHOWN_ROWS)]
+            shown.append(f"{text!r} on lines {', '.join(lines)}")
+        hint = "give every row its own id, or number the rows instead: `--column id=`"
+        raise DataError("E208", "\n".join(shown), where=Place(file=rows.file, field=name), hint=hint)
+
+
+def _refuse_options(rows: Rows, name: str) -> DataError:
+    """Return the error about a column that is named like options and holds none."""
+    samples = rows.load([name.partition(".")[0]])
+    cells = ask.list_cells(ask.read_column(samples, name))
+    bad = [row for row, cell in enumerate(cells) if not ask.read_option_cell(cell)[0]]
+    message = [f"`{name}` holds no list of options in {len(bad):,} of {len(cells):,} rows"]
+    shown = bad[:_SHOWN_ROWS]
+    message += [f"line {samples.place(row).line}: {shorten(repr(cells[row]), _SHOWN_TEXT)}" for row in shown]
+    texts = [cells[row] for row in bad if isinstance(cells[row], str)]
+    marks = [mark for mark in "|;/" if texts and all(mark in str(text) for text in texts)]
+    hint = "list the texts in each row, or name another column: `--column options=NAME`; columns: "
+    hint += listing(rows.columns)
+    if marks:
+        flag = shlex.quote(f"options={name}:{marks[0]}")
+        hint = f"say what separates the options: `--column {flag}`"
+    return DataError("E206", "\n".join(message), where=Place(file=rows.file, field=name), hint=hint)
+
+
+def _refuse_missing(
+    rows: Rows, found: QuestionColumns, missing: Sequence[str], said: Mapping[str, str]
+) -> DataError:
+    """Return the error about parts that no column holds, with the columns that may hold them."""
+    guess = _guess_columns(rows, found, missing, said)
+    named = [f"{part}={guess.get(part, 'NAME')}" for part in missing]
+    flags = " ".join(f"--column {shlex.quote(pair)}" for pair in named)
+    hint = f"name the columns: `{flags}`; there are {listing(rows.columns)}"
+    if str(rows.file).lower().endswith((".csv", ".tsv")):
+        hint += "; if the first line is a question, put one above it such as `question,A,B,C,D,answer`"
+    message = f"no column holds the {' or the '.join(missing)}"
+    return DataError("E206", message, where=Place(file=rows.file), hint=hint)
+
+
+def _guess_columns(
+    rows: Rows, found: QuestionColumns, missing: Sequence[str], said: Mapping[str, str]
+) -> dict[str, str]:
+    """Return columns that hold the missing parts, if all can be told: guessed by some rows, tried on all."""
+    first = rows.slice(0, ask.FIRST_ROWS).load()
+    free = [name for name in rows.columns if name not in found.taken]
+    sizes = {name: ask.to_texts(ask.read_column(first, name)).str.len_chars().sum() for name in free}
+    guess: dict[str, str] = {}
+    listed = [name for name in free if len(_read_first(rows, name)) > 1]
+    if "options" in missing and listed:
+        guess["options"] = listed[0]
+    texts = sorted((name for name in free if name not in listed), key=lambda name: -int(sizes[name]))
+    if "question" in missing and texts:
+        guess["question"] = texts.pop(0)
+    for name in texts if "truth" in missing else [""]:
+        parts = {**guess, "truth": name} if name else guess
+        with suppress(DataError):
+            tried = recognise(rows, {**said, **parts}, needs_all=False)
+            if tried.form is not None and tried.has("question"):
+                return parts
+    return {}
 
 
 def _refuse_several(rows: Rows, readings: Sequence[_Reading]) -> DataError:
@@ -302,18 +432,30 @@ def _refuse_several(rows: Rows, readings: Sequence[_Reading]) -> DataError:
 def _refuse_unfit(rows: Rows, readings: Sequence[_Reading]) -> DataError:
     """Return the error about truths that name no options, or that are hidden."""
     best = _Reading(min(readings, key=lambda one: one.missed / one.total).columns)
-    hidden, shown = 0, list[str]()
+    hidden = several = 0
+    shown: list[str] = []
     for _, block in _iterate(rows, [best]):
         best.read(block, {})
         said = best.columns.read_truth(best.samples)
+        cells = ask.list_cells(ask.read_column(best.samples, str(best.truth)))
+        is_listed = pl.Series([isinstance(cell, list) and len(cell) > 1 for cell in cells])
+        is_several = is_listed | said.str.contains(_SEVERAL).fill_null(value=False)
+        several += int((is_several & best.places.is_null()).sum())
         hidden += int((said.is_null() | said.is_in(_HIDDEN)).sum())
-        for row in best.places.is_null().arg_true().to_list()[: _SHOWN_ROWS - len(shown)]:
-            shown.append(f"{best.locate(row)}{best.show(row)}")
+        unfit = best.places.is_null().arg_true().to_list()[: _SHOWN_ROWS - len(shown)]
+        shown += [f"{best.locate(row)}{best.show(row)}" for row in unfit]
     where = Place(file=rows.file, field=best.truth)
     if hidden == best.total:
         message = f"the truths are hidden: `{best.truth}` is empty or -1 in all {best.total:,} rows"
         hint = "use a split of the dataset that has its truths, or name their column: `--column truth=NAME`"
         return DataError("E215", message, where=where, hint=hint)
+    if 2 * several > best.missed:
+        message = f"`{best.truth}` names several right options in {several:,} of {best.total:,} rows"
+        hint = "only one right option per question is supported: correct these rows, or leave them out"
+        if best.missed < best.total:
+            flags = f"--column {shlex.quote(f'truth={best.truth}:{best.columns.form}')}"
+            hint += f"; to score the others: `{flags} --allow-failed {best.missed}`"
+        return DataError("E215", "\n".join([message, *shown]), where=where, hint=hint)
     missing = f"the truths name no option in {best.missed:,} of {best.total:,} rows"
     looked = listing(dict.fromkeys(str(one.truth) for one in readings))
     hint = f"name the column of the truth: `--column truth=NAME`; looked at {looked}; columns: "

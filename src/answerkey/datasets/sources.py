@@ -376,9 +376,7 @@ class HuggingFaceSource(FileFields):
         is_pinned = revision is not None and _COMMIT.fullmatch(revision) is not None
         if is_pinned and patterns and not any(set(one) & set("*?[") for one in patterns):
             return str(revision), list(patterns)
-        # Notes of older versions are found under the same name.
-        asked = f"Choice(path={self.path!r}, split={self.split!r}, config={self.name!r}, "
-        asked += f"folder={self.data_dir!r}, files={patterns!r})"
+        asked = [self.path, self.split, self.name, self.data_dir, patterns]
         mark = json.dumps([hub.endpoint, asked, revision])
         memory = open_cache_folder("hub") / f"{sha256(mark.encode()).hexdigest()}.json"
         if hub.is_offline or is_pinned:

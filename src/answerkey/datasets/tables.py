@@ -27,6 +27,7 @@ from math import isnan
 from pathlib import Path
 from queue import Full, Queue
 from typing import TYPE_CHECKING, Any, Protocol
+from zlib import crc32
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -481,7 +482,8 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         [read_content(one.path, shown=one.shown).digest, one.label if how.file_column else None]
         for one in files
     ]
-    made = [sorted(how.questions.items())] if how.questions else []
+    # Which column has the completions does not change the questions.
+    made = [sorted((role, name) for role, name in how.questions.items() if role != "completion")]
     digest = _hash([contents, layout, how.file_column, list(how.derive.items()), *made])
     size = 0
     for path in (Path(one.path) for one in files):
@@ -495,7 +497,8 @@ def read_files(files: Sequence[DataFile], how: FileFields, *, shown: str) -> Tab
         parts = _extend_files(files, how, notices, spans)
         return build_table(parts, shown, {}, chunks, notices=notices, spans=spans)
 
-    key, is_small = name_entry(digest, "joined", {}), size <= HELD_BYTES
+    key = name_entry(_hash([digest, how.questions.get("completion")]), "joined", {})
+    is_small = size <= HELD_BYTES
     rows, notices, spans = _build_rows(build, key, shown, is_small=is_small)
     if len(files) > 1:
         starts = tuple(accumulate(spans, initial=0))[:-1]
@@ -703,19 +706,21 @@ def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> B
     limit = read_limit(VARIABLE, DEFAULT_BYTES)
     folder = folder if limit else None
     unusable: tuple[Notice, ...] = ()
+    for path in folder.glob(f"{key}-*.parquet") if folder is not None else ():
+        with suppress(OSError):  # another process may have deleted it
+            if path.name == _name_file(key, path):
+                os.utime(path)
+                return _open_entry(path, file)
+            path.unlink()
+            unusable = (Notice(f"the table cache was damaged: `{path}` is built again from `{file}`"),)
     if folder is not None:
-        path = folder / f"{key}.parquet"
-        with suppress(OSError, pl.exceptions.PolarsError, ValueError, KeyError):
-            found = _open_entry(path, file)
-            os.utime(path)
-            return found
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             spill = Path(tempfile.mkdtemp(prefix=_SPILL, dir=folder))
         except OSError as error:
             reason = f"the table cache `{folder}` cannot be used: {error}"
             hint = f"make room or correct its rights; `{VARIABLE}=off` switches it off"
-            unusable = (Notice(f"{reason}; large files are read each time", hint=hint),)
+            unusable += (Notice(f"{reason}; large files are read each time", hint=hint),)
             folder = None
     if folder is None:
         spill = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
@@ -731,7 +736,7 @@ def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> B
             scan = scan if built.first_line is None else scan.drop(LINE)
             _write_parquet(scan, spill, built.size / built.rows, {_KEY: _describe(built)})
         if folder is not None:
-            path = whole.replace(folder / f"{key}.parquet")
+            path = whole.replace(folder / _name_file(key, whole))
             _make_room(folder, limit, path)
         else:
             kept = Path(tempfile.mkdtemp(prefix="answerkey-table-"))
@@ -741,6 +746,15 @@ def _keep_table(key: str, build: Callable[[Chunks], BuiltTable], file: str) -> B
         shutil.rmtree(spill, ignore_errors=True)
     stored, notices, spans = _open_entry(path, file)
     return stored, (*notices, *unusable), spans
+
+
+def _name_file(key: str, path: Path) -> str:
+    """Return the name of an entry with the checksum of its content, by which damage is noticed."""
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = crc32(block, checksum)
+    return f"{key}-{checksum:08x}.parquet"
 
 
 def _make_room(folder: Path, limit: int, kept: Path) -> None:

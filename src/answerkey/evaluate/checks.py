@@ -12,26 +12,28 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import polars as pl
 
 from answerkey.datasets.dataset import Shard
 from answerkey.datasets.questions import read_option_cell
 from answerkey.datasets.rows import Rows
-from answerkey.errors import AnswerkeyError, DataError, SpecError, distinct, listing
+from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, distinct, listing
 from answerkey.evaluate.choice_order import find_order_problems
 from answerkey.evaluate.prepare import SHARD_ROWS, Prepared
 from answerkey.models.config import sees_samples
 from answerkey.models.images import list_images
 from answerkey.scorers import (
     Scorer,
+    StringEqualsMcqa,
     build_scores,
     compile_templates,
     try_action,
 )
-from answerkey.scorers.question import build_question
+from answerkey.scorers.question import build_question, build_questions
 from answerkey.solvers import SingleTurnSolver, find_column_field, require_known
 from answerkey.spec import ScoringStep, Task
 from answerkey.spec.nodes import Node
@@ -49,7 +51,7 @@ class RowProblems:
 
     `failed` holds the positions of rows that may be FAILED with `--allow-failed`, in order once merged;
     `fatal` the errors that no allowance covers. `rows` is how many rows were looked at, or will be.
-    `images` are the kinds of images in the prompts.
+    `images` are the kinds of images in the prompts, `image_files` the SHA-256 of each that is a file.
     """
 
     rows: int
@@ -59,6 +61,7 @@ class RowProblems:
     fatal: list[AnswerkeyError] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     images: set[str] = field(default_factory=set)
+    image_files: dict[str, str] = field(default_factory=dict)
 
     def add(self, kind: str, error: AnswerkeyError) -> None:
         """Count an error; keep it while there are few of its kind. The very same error is told once."""
@@ -80,6 +83,7 @@ class RowProblems:
         self.failed.extend(offset + row for row in sorted(set(found.failed)))
         self.fatal = distinct((*self.fatal, *found.fatal))
         self.images |= found.images
+        self.image_files |= found.image_files
         self.notices = list(dict.fromkeys((*self.notices, *found.notices)))
 
     def errors(self, prepared: Prepared) -> list[AnswerkeyError]:
@@ -94,15 +98,19 @@ class RowProblems:
             if not codes or not hasattr(step.scorer, TRUTH):
                 continue
             count = self.counts[kind, codes[0]]
-            common.append(describe_common(codes[0], count, step.scorer, rows, self.failed, above))
+            shared = describe_common(codes[0], count, step.scorer, rows, self.failed, above)
+            if shared is None:
+                continue
+            common.append(shared)
             left -= count
             # Truths are compared with choices: those are to be right first.
             self.shown = [(name, error) for name, error in self.shown if name != kind]
             self.counts = Counter({key: n for key, n in self.counts.items() if key[0] != kind})
         left = max(left, len({error.where for _, error in self.shown}))
+        own = _list_own_columns(prepared)
         allow = f"run with `--allow-failed {left}` to score the rest and report"
         shown: list[AnswerkeyError] = []
-        for _, error in self.shown:
+        for error in (_name_own_column(error, own) for _, error in self.shown):
             these = "this sample" if error.where and error.where.sample else "these samples"
             hint = f"{error.hint or 'fix the row'}, or {allow} {these} as FAILED"
             told = DataError(error.code, error.message, where=error.where, hint=hint)
@@ -112,6 +120,50 @@ class RowProblems:
             message = f"{kind}: {count} more rows have the same problem"
             shown.append(DataError(code, message, hint="correct the others first"))
         return [*self.fatal, *common, *shown]
+
+
+def _list_own_columns(prepared: Prepared) -> dict[str | None, str]:
+    """Return the file's own names of the columns that `questions` derives from it."""
+    said = getattr(prepared.specification.dataset.source, "questions", {})
+    own: dict[str | None, str] = {}
+    for part, columns in said.items():
+        own[part] = columns if isinstance(columns, str) else ", ".join(columns)
+        if part in {"truth", "options"}:  # whose form may follow
+            own[part] = own[part].rpartition(":")[0] or own[part]
+    return {"choices": own["options"], **own} if "options" in own else own
+
+
+def _name_own_column(error: AnswerkeyError, own: Mapping[str | None, str]) -> AnswerkeyError:
+    """Return an error of a row with the file's own name of the column that is at fault."""
+    if error.where is None or error.where.field not in own:
+        return error
+    message, hint = error.message, error.hint
+    if error.where.field == "choices":  # which are made of the options, unless there are none
+        message, hint = f"sample `{error.where.sample}`: the question has no options", "list them"
+    where = replace(error.where, field=own[error.where.field])
+    return DataError(error.code, message, where=where, hint=hint)
+
+
+def find_odd_options(prepared: Prepared) -> list[Notice]:
+    """Return notices of questions with one option only, and of those with the same option twice."""
+    odd: dict[str, list[Place]] = {"only one option": [], "the same option twice": []}
+    scorers = [step.scorer for step in prepared.task.scoring if isinstance(step.scorer, StringEqualsMcqa)]
+    rows = prepared.dataset.rows
+    for start in range(0, len(rows) if scorers else 0, SHARD_ROWS):
+        samples = rows.slice(start, SHARD_ROWS).load(prepared.columns)
+        for row, options in enumerate(scorers[0].option_texts(samples, only_told=False)):
+            texts = [option.strip() for option in options or ()]
+            if len(texts) == 1:
+                odd["only one option"].append(samples.place(row))
+            if len(set(texts)) < len(texts):
+                odd["the same option twice"].append(samples.place(row))
+    notices = []
+    for what, places in odd.items():
+        if places:
+            ids = listing([str(place.sample) for place in places], limit=3)
+            message = f"{len(places):,} of {len(rows):,} questions have {what}: sample {ids}"
+            notices.append(Notice(message, places[0], "correct the options, or leave these questions out"))
+    return notices
 
 
 def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProblems:
@@ -148,10 +200,17 @@ def check_samples(prepared: Prepared, shard: Shard, samples: Samples) -> RowProb
         if isinstance(solver, SingleTurnSolver):
             prompts, wrong = solver.check_prompts(samples, prepared.examples)
             images = [one for prompt in prompts if isinstance(prompt, list) for one in list_images(prompt)]
-            found.images.update(one.kind for one in images)
+            found.images.update(image.kind for image in images)
+            files = {
+                str(image.held): str(image["sha256"]) for image in images if isinstance(image.held, Path)
+            }
+            found.image_files.update(files)
         else:
             prompts, wrong = [], solver.check_rows(samples, prepared.examples) if solver else []
+        failed = set(found.failed)
         for position, prompt_error in wrong:
+            if position in failed:  # its prompt fails for the same reason
+                continue
             message, where, code = prompt_error.message, prompt_error.where, prompt_error.code
             if code == "E207":
                 message = f"{message} (prompt of task `{task.key}`)"
@@ -203,33 +262,50 @@ _COMMON = {
 
 def describe_common(
     code: str, count: int, scorer: Scorer, rows: Rows, failed: Sequence[int], written: Node
-) -> DataError:
-    """Return the error for a problem that `count` rows have; `written` is their scorer in its file."""
+) -> DataError | None:
+    """Return the error for a problem that `count` rows have; `written` is their scorer in its file.
+
+    None where they are few and differ: those are better told singly.
+    """
     field, what = _COMMON[code]
     samples = rows.take(pl.Series(failed[:TRIED], dtype=pl.UInt32)).load()
     problems = [one for one in scorer.check_rows(samples)[0] if one.error.code == code]
+    bad, (templates, _) = samples.take([one.position for one in problems]), compile_templates(scorer)
+    messages = [re.sub(r"^sample `.*?`: ", "", one.error.message) for one in problems]
+    proposals = [one for one in _read_otherwise(code, templates, bad) if _mends(one, templates, bad)]
+    if not proposals and count <= SHOWN and len(set(messages)) > 1:
+        return None
+    hint = f"correct the rows, or name the column that holds it: {listing(rows.columns)}"
+    if proposals:
+        blocks = [_write_fields(one) for one in proposals]
+        hint = "\nor, if that is meant:\n".join([f"write in the scorer:\n{blocks[0]}", *blocks[1:]])
+    elif code == "E204" and {str(one) for one in templates[TRUTH].values(bad)} == {"-1"}:
+        hint = "the truths are kept secret: use a part of the dataset that has them, such as `validation`"
     scope = f"all {len(rows):,} rows" if count == len(rows) else f"{count:,} of {len(rows):,} rows"
     lines = [f"{scope}: {what}"]
-    for problem in problems[:FEWEST]:
-        message = re.sub(r"^sample `.*?`: ", "", problem.error.message)
-        lines.append(f"{show_place(samples.place(problem.position))}: {message}")
-    templates, _ = compile_templates(scorer)
-    bad = samples.take([one.position for one in problems])
-    hint = f"correct the rows, or name the column that holds it: {listing(rows.columns)}"
-    if code == "E204" and {str(one) for one in templates[TRUTH].values(bad)} == {"-1"}:
-        hint = "the truths are kept secret: use a part of the dataset that has them, such as `validation`"
-    elif expressions := _read_otherwise(code, templates, bad):
-        blocks = [_write_fields(one) for one in expressions]
-        hint = "\nor, if that is meant:\n".join([f"write in the scorer:\n{blocks[0]}", *blocks[1:]])
+    for row, message in enumerate(messages[:FEWEST]):
+        lines.append(f"{show_place(bad.place(row))}: {message}")
     return DataError(code, "\n".join(lines), where=written.at(field).place, hint=hint)
+
+
+def _mends(proposal: Mapping[str, str], templates: Mapping[str, Template], samples: Samples) -> bool:
+    """Return whether the fields of a proposal read most of these bad rows."""
+    changed = {name: Template.compile(f"{{{{ {code} }}}}") for name, code in proposal.items()}
+    questions = list(build_questions({**templates, **changed}, samples, is_numbered=True))
+    if TRUTH in proposal:
+        good = [question for question in questions if not question.faults]
+    else:
+        good = [question for question in questions if question.labels]
+    return 2 * len(good) > len(samples)
 
 
 def _read_otherwise(code: str, templates: Mapping[str, Template], samples: Samples) -> list[dict[str, str]]:
     """Return the fields of a scorer that would read these bad rows, in each way that may be meant."""
     truth, choices = (_find_code(templates[name]) for name in (TRUTH, CHOICES))
     if code == "E205":
-        cell = next((one for one in templates[CHOICES].values(samples) if one is not None), None)
-        fields = _read_choices(choices, cell) if choices else {}
+        cells = templates[CHOICES].values(samples)
+        are_alike = 2 * sum(type(cell) is type(cells[0]) for cell in cells) > len(cells)
+        fields = _read_choices(choices, cells[0]) if choices and are_alike else {}
         return [fields] if fields else []
     labels = ""
     if templates[CHOICES].kind == "constant":

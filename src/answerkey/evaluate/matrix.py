@@ -15,13 +15,27 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from answerkey.engines import open_engine
 from answerkey.errors import AnswerkeyError, RunError, SpecError, Stop, Stopped
 from answerkey.evaluate import runner
 from answerkey.evaluate.prepare import Opened, RunOptions, read_options
-from answerkey.runs import Run, RunPlace, choose_place, find_place, list_places, load_run, name_answerer
+from answerkey.runs import (
+    NewFolder,
+    Run,
+    RunPlace,
+    begin_noted,
+    choose_place,
+    find_place,
+    forget_beginnings,
+    list_places,
+    load_run,
+    name_answerer,
+    remove_empty,
+    write_beginnings,
+)
 
 if TYPE_CHECKING:
     from answerkey.evaluate.session import Display
@@ -96,16 +110,29 @@ def run_matrix(
         ready.append((tasks, manifest, chosen, heard))
     if len(ready) == 1:
         alone = runner.start_new(tasks, parent, manifest, engine, chosen, heard)
-        return Matrix(parent, (alone.finish(display.report, display),), {})
+        run = alone.finish(display.report, display)
+        return Matrix(run.path or Path(), (run,), {})
     slugs = [re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-") for name, *_ in planned]
     folders, jobs = [f"{number}-{slug}" for number, slug in enumerate(slugs, start=1)], list[Job]()
     with ExitStack() as undo:
-        for (tasks, manifest, chosen, heard), folder, (name, *_) in zip(ready, folders, planned, strict=True):
+        if isinstance(parent, NewFolder):
+            parent, made = parent.make()
+            for made_folder in reversed(made):
+                undo.callback(remove_empty, made_folder)
+        beginnings = {}
+        for folder, (tasks, manifest, _, heard) in zip(folders, ready, strict=True):
             manifest["matrix"] = folders
+            beginning, samples = runner.describe_beginning(tasks, manifest, heard)
+            if not samples:
+                beginnings[folder] = beginning
+        write_beginnings(parent, beginnings)
+        undo.callback(forget_beginnings, parent)
+        for (tasks, manifest, chosen, heard), folder, (name, *_) in zip(ready, folders, planned, strict=True):
             started = runner.start_new(tasks, parent / folder, manifest, engine, chosen, heard)
             undo.callback(started.writer.discard)
             jobs.append((name, parent / folder, started))
         undo.pop_all()
+    forget_beginnings(parent)
     return finish_together(parent, jobs, display)
 
 
@@ -126,6 +153,7 @@ def resume_matrix(
     from answerkey.evaluate.rerun import reopen_stopped
 
     opened, parent, display = Opened(), find_place(folder), display or look_away()
+    begin_noted(parent)
     places, jobs, others = list_places(parent), list[Job](), dict[RunPlace, None]()
     if not places:
         hint = "`answerkey runs` lists the runs of a folder"

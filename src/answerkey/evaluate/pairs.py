@@ -287,7 +287,7 @@ def require_alike(outcomes: Sequence[Outcomes], *, common: bool, notices: list[N
 
 
 def _fingerprint(outcomes: Outcomes) -> object:
-    return (outcomes.task_run.manifest.get("dataset") or {}).get("fingerprint")
+    return outcomes.task_run.manifest["dataset"]["fingerprint"]
 
 
 def _describe_task(outcomes: Outcomes) -> object:

@@ -249,7 +249,7 @@ def _find_written(
     if written is not None and (watch := getattr(prepared.model, "watch", None)) is not None:
         from answerkey.models.calls import Reused
 
-        watch(Reused(len(written)))
+        watch(Reused(written))
     return None if written is None else written.number(prepared.trials)
 
 

@@ -241,7 +241,8 @@ class Prepared:
     `judges` are the models of scorers that call one, by the scorer's key; a run puts them into the task.
     When rows are checked before they are scored (`is_checked`), `failed` holds, in order, the positions of
     those that the dataset got wrong: not sent to a model, FAILED for every scorer. Each repetition of a task
-    has trials of its own. Only `columns` are read (None: all). The rows at `audited` are read by other
+    has trials of its own. `image_files` has the SHA-256 of each image file in the prompts, as checked. Only
+    `columns` are read (None: all). The rows at `audited` are read by other
     extraction rules as well. When the run stopped, the model had been asked of the first `num_asked` rows.
     """
 
@@ -257,6 +258,7 @@ class Prepared:
     is_rescored: bool = False
     is_checked: bool = False
     failed: Sequence[int] = ()
+    image_files: Mapping[str, str] = field(default_factory=dict)
     repetition: int = 0
     columns: frozenset[str] | None = None
     spread: Spread = "alone"
@@ -339,6 +341,7 @@ class Prepared:
             self,
             specification=bare,
             dataset=self.dataset.without_rows(),
+            image_files={},
             recorded=None,
             repeated=(),
             failed=(),

@@ -62,10 +62,10 @@ from answerkey.runs import (
     StoredFolder,
     Table,
     TaskRun,
+    begin_noted,
     choose_place,
     find_place,
     forget_journal,
-    has_only_begun,
     is_run,
     load_manifest,
     load_run,
@@ -354,8 +354,8 @@ def rescore(
 
     `task` is a task file, a mapping or a Task for the tasks of the run with the same key (or its only one),
     or a run file. Options as in `Options`; the samples and the completions are those of the old run. Scorers
-    that ask a model ask it, as far as the call cache does not know; `listener` hears of that. Of a run in
-    memory, the new one is there as well, unless `out` says where it goes.
+    that ask a model ask it; `listener` hears of that. Of a run in memory, the new one is there as well,
+    unless `out` says where it goes.
     """
     old = load_run(run)
     chosen = read_options("rescore", options)
@@ -474,7 +474,7 @@ def _prepare_rescored(run: Run, key: str, task: Task, run_file: str | None, opti
         task=task,
         dataset=dataset,
         display_name=entry["display_name"],
-        model_key=source.get("model_key"),
+        model_key=source["model_key"],
         selection=Selection(**entry["selection"]),
         num_runs=1 + len(task_run.repetitions),
         judges=load_judges(task, run_file=run_file, overrides=options),
@@ -516,10 +516,7 @@ def reopen_stopped(
     place: RunPlace, options: Mapping[str, Any], progress: Progress, opened: Opened | None = None
 ) -> Run | Started:
     """Return a run that stopped, ready to go on; one that is complete as it is."""
-    if has_only_begun(place):
-        message = f"`{place}` stopped before its `run.json` was written: there is nothing to go on from"
-        hint = "start again with `answerkey run`; no model had been called"
-        raise RunError("E507", message, where=Place(file=str(place)), hint=hint)
+    begin_noted(place)
     if load_manifest(place)["status"] == "complete":
         forget_journal(place)  # a disk that had failed may have kept it
         return load_run(place)
@@ -555,7 +552,7 @@ def reopen_stopped(
             for one in _prepare_again(writer, chosen, opened)
         ]
         tasks, _ = check_beforehand(tasks, chosen, engine, progress, opened)
-        writer.restart(describe_system())
+        writer.restart({**describe_system(), "options": chosen.stored()})
         for one in tasks:
             for number in range(one.specification.num_runs):
                 writer.task(one.key).repetition(number).clear()
@@ -574,7 +571,7 @@ def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -
             raise RunError(
                 "E507",
                 f"the run cannot be resumed: `{source['path']}` is not the run any more that it scores again",
-                hint="start again with `answerkey rescore`; what the judges said comes from the call cache",
+                hint="start again with `answerkey rescore`",
             )
         tasks = [
             _prepare_rescored(old, key, task_from_source(one["task"]), manifest.get("file"), options)
@@ -596,9 +593,12 @@ def _prepare_again(writer: RunWriter, options: Options, opened: Opened | None) -
             shown = describe_sources(one)["examples_fingerprint"]
             if found["dataset"]["fingerprint"] != entry["dataset"]["fingerprint"]:
                 raise _gone("dataset", entry["dataset"]["file"], CHANGED)
+            for image, digest in source["image_files"].items():
+                if not Path(image).is_file() or digest_file(image) != digest:
+                    raise _gone("image", image, CHANGED)
             if found["completions"]["sha256"] != entry["completions"]["sha256"]:
                 raise _gone("completions", entry["completions"]["file"], CHANGED)
-            if shown != source.get("examples_fingerprint"):
+            if shown != source["examples_fingerprint"]:
                 raise _gone("examples", (source["examples"] or {}).get("file_path"), CHANGED)
             if found["model"] != entry["model"]:
                 raise _refuse(f"its model `{entry['model']['name']}` is not the same any more")
@@ -616,9 +616,7 @@ def _specify(
     task, model, file = task_from_source(source["task"]), None, writer.manifest.get("file")
     is_recorded = completions["source"] == "recorded" and completions["file"]
     if entry["model"]:  # as it was named; what is secret, and what its file defines, is looked up again
-        reference, stated = source.get("model_key"), dict(source.get("generation") or {})
-        if reference is None:
-            raise _refuse("it does not say how its model was named")
+        reference, stated = source["model_key"], dict(source["generation"] or {})
         if "stop" in stated:
             stated["stop"] = tuple(stated["stop"])
         model = options.model
@@ -638,16 +636,16 @@ def _specify(
         dataset=DatasetSpec(dataset["key"], origin, dataset["display_name"]),
         display_name=entry["display_name"],
         model=model,
-        model_key=source.get("model_key"),
+        model_key=source["model_key"],
         model_name=completions.get("model"),
         selection=Selection(**entry["selection"]),
         examples=DatasetSpec("examples", source_from(examples)) if examples else None,
-        num_runs=source.get("num_runs", 1),
+        num_runs=source["num_runs"],
         judges=load_judges(task, run_file=file, overrides=options),
         completions=str(completions["file"]) if is_recorded else None,
     )
 
 
 def _refuse(why: str, hint: str | None = None) -> RunError:
-    again = "start again with `answerkey run`; what was answered already comes from the call cache"
-    return RunError("E507", f"the run cannot be resumed: {why}", hint=hint or again)
+    hint = hint or "start again with `answerkey run`"
+    return RunError("E507", f"the run cannot be resumed: {why}", hint=hint)

@@ -36,6 +36,7 @@ from answerkey.errors import (
     listing,
     raise_all,
 )
+from answerkey.evaluate.checks import find_odd_options
 from answerkey.evaluate.choice_order import order_dataset, refuse_unordered
 from answerkey.evaluate.pipeline import FIRST, Outcome, check_task, compare_outcomes, run_task
 from answerkey.evaluate.prepare import (
@@ -57,7 +58,7 @@ from answerkey.metrics import find_category_column
 from answerkey.models.config import CachePolicy, FunctionConfig, Model, ModelConfig
 from answerkey.models.images import IMAGE_TOKENS, expand_images, list_images
 from answerkey.models.responses import read_text
-from answerkey.runs import Run, RunPlace, RunWriter, choose_place, start_run
+from answerkey.runs import NewFolder, Run, RunPlace, RunWriter, choose_place, start_run
 from answerkey.sandbox import require_trust
 from answerkey.scorers import Scorer, StringEqualsMcqa, asks_model, find_role, find_unread, score_rows
 from answerkey.solvers import ChoiceRankingSolver, SingleTurnSolver
@@ -203,7 +204,7 @@ def prepare_all(
 
 def run_new(
     tasks: Sequence[Prepared],
-    place: RunPlace | None,
+    place: RunPlace | NewFolder | None,
     manifest: Mapping[str, Any],
     engine: Engine,
     progress: Progress,
@@ -355,18 +356,27 @@ class Started:
 
 def start_new(
     tasks: Sequence[Prepared],
-    place: RunPlace | None,
+    place: RunPlace | NewFolder | None,
     manifest: Mapping[str, Any],
     engine: Engine,
     options: Options,
     heard: Sequence[Notice],
 ) -> Started:
     """Write what `run.json` says before the work begins, and what was `heard` when rows were checked."""
+    beginning, samples = describe_beginning(tasks, manifest, heard)
+    writer = start_run(place, beginning["manifest"], beginning["tasks"], samples)
+    return Started(writer, tasks, engine, options)
+
+
+def describe_beginning(
+    tasks: Sequence[Prepared], manifest: Mapping[str, Any], heard: Sequence[Notice]
+) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
+    """Return what a run folder says before the work begins, and the samples that are in no file."""
     sources = {one.key: describe_sources(one) for one in tasks}
     manifest = {**manifest, "notices": [*manifest["notices"], *map(str, heard)]}
     memory = ((one.key, one.specification.dataset.source) for one in tasks)
     samples = {key: one.table.samples.frame for key, one in memory if isinstance(one, MemorySource)}
-    return Started(start_run(place, manifest, sources, samples), tasks, engine, options)
+    return {"manifest": manifest, "tasks": sources}, samples
 
 
 def check_beforehand(
@@ -406,7 +416,8 @@ def check_tasks(
         notices.extend([*one.dataset.notices, *problems.notices])
         if problems.fatal or len(problems.failed) > options.failed_limit(len(one.dataset)):
             errors.extend(problems.errors(one))
-        checked.append(replace(one, failed=problems.failed, is_checked=True))
+        files = problems.image_files
+        checked.append(replace(one, failed=problems.failed, image_files=files, is_checked=True))
     raise_all(errors)
     return checked, list(dict.fromkeys(notices))
 
@@ -522,6 +533,7 @@ def describe_sources(prepared: Prepared) -> dict[str, Any]:
         "model_key": specification.model_key,
         "generation": model.generation.given() if isinstance(model, ModelConfig) else None,
         "num_runs": specification.num_runs,
+        "image_files": prepared.image_files,
     }
 
 
@@ -621,7 +633,7 @@ def score(
 
 @dataclass(frozen=True)
 class CheckedTask:
-    """A task that `check` looked at, and how many rows of its dataset."""
+    """What `check` looked at."""
 
     key: str
     dataset: str
@@ -653,8 +665,8 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
         found = check_task(prepared, open_engine(), progress or stay_silent, opened)
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
-        notices.extend([*dataset.notices, *found.notices])
-        if number == 0:  # the others are the same tasks for other models
+        notices.extend([*dataset.notices, *found.notices, *find_odd_options(prepared)])
+        if number == 0:  # the others are the same tasks with another model
             tasks.append(CheckedTask(specification.key, dataset.name, len(dataset)))
     unique = distinct(errors)
     return Checked(tuple(sort_errors(unique)), tuple(dict.fromkeys(notices)), tuple(tasks))
@@ -712,7 +724,7 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     engine, opened = open_engine(chosen.engine, chosen.ray_address), Opened()
     every = [one for each in plan.split() for one in each.specifications]
     tasks, _ = check_tasks(prepare_all(every, chosen, opened), chosen, engine, stay_silent, opened)
-    with closing(CallCache(policy or "reuse")) as cache:
+    with closing(CallCache(policy or "no-cache")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 
 

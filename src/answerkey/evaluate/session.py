@@ -48,6 +48,7 @@ from answerkey.scorers import asks_model
 from answerkey.solvers import ChoiceRankingSolver
 from answerkey.spec import Task
 from answerkey.types import (
+    NOT_ASKED,
     USAGE_NAMES,
     Completion,
     Completions,
@@ -102,11 +103,14 @@ def count_calls(
     """
     counts: dict[str, Counter[str]] = {}
     errors, batches = Reasons(), Counter[tuple[str, str]]()
+    ages: dict[str, int] = {}
     journal, key = ledger.journal, ledger.specification
     for usage in (usages := journal.sum_usage(key)):
         own = counts.setdefault(usage.purpose, Counter())
         own.update(calls=usage.calls, failed=usage.failed)
         if usage.source == "cache":
+            if usage.oldest is not None:
+                ages[usage.purpose] = max(0, round(time.time()) - usage.oldest)
             continue
         own.update(usage.tokens, asked=usage.calls, retries=usage.retries)
         if usage.source == BATCH_SOURCE:  # which costs half
@@ -128,6 +132,7 @@ def count_calls(
             "calls": own["calls"],
             "asked": own["asked"],
             "cached": own["calls"] - own["asked"],
+            "oldest_seconds": ages.get(purpose),
             **{name: own[name] for name in ("failed", "retries", *USAGE_NAMES)},
             "cost": None if cost is None else round(cost, 6),
             "price": None if price is None else asdict(price),
@@ -158,8 +163,8 @@ class Judged:
 class CallProgress:
     """How far the asking is. `known` calls were answered from the cache or the journal, and are done, too.
 
-    `retried` counts attempts that will be made again. Tokens and `judged` are those of calls made now. `pace`
-    is in calls per second, `seconds_left` None when it cannot be told yet.
+    `retried` counts attempts that will be made again. Tokens are those of calls made now. `pace` is in calls
+    per second, `seconds_left` None when it cannot be told yet.
     `batches` are those that are waited for. `problem` is why the last attempt is made again, as long as
     nothing was answered since.
     """
@@ -278,8 +283,13 @@ class Observer:
             with self._lock:
                 self._batches[event.batch] = event
         elif isinstance(event, Reused):
+            calls = len(event.completions.frame)
+            is_reply = (pl.col("status") != CompletionStatus.ERROR.value) & (pl.col("source") != NOT_ASKED)
+            replies = Completions(event.completions.frame.filter(is_reply))
+            judged = self._judge(replies) if self._shows_accuracy else Judged()
             with self._lock:
-                self._count(SOLVE).update(done=event.calls, known=event.calls)
+                self._count(SOLVE).update(done=calls, known=calls)
+                self._judged += judged
                 self._first = None  # the run looked at them before it stopped
         elif isinstance(event, BatchLeft):
             what = f"the batch `{event.batch}` of {event.calls} calls"
@@ -296,23 +306,29 @@ class Observer:
             if completion.status is CompletionStatus.ERROR:
                 counts["failed"] += 1
                 return
-            if call.purpose != SOLVE:
-                return
-            if self._shows_accuracy:
-                self._waiting.append((call.sample_id, completion))
-            is_full = len(self._waiting) >= WAITING
-        if is_full:
-            self._judge_waiting()
-        self._look_at_first([(call, completion)])
+        if call.purpose == SOLVE:
+            self._expect_judgement([(call, completion)])
+            self._look_at_first([(call, completion)])
 
     def _note_remembered(self, calls: FinishedCalls) -> None:
-        """Count calls that are not made; their completions are not judged but for the first of all."""
+        """Count calls that are not made, and judge their completions."""
         said = [pair for pair in calls if pair[1].status is not CompletionStatus.ERROR]
         with self._lock:
             counts = self._count(calls[0][0].purpose)
             counts.update(done=len(calls), known=len(calls), failed=len(calls) - len(said))
         if calls[0][0].purpose == SOLVE:
+            self._expect_judgement(said)
             self._look_at_first(said)
+
+    def _expect_judgement(self, said: FinishedCalls) -> None:
+        """Keep completions until somebody looks, or there are many."""
+        if not self._shows_accuracy:
+            return
+        with self._lock:
+            self._waiting += [(call.sample_id, completion) for call, completion in said]
+            is_full = len(self._waiting) >= WAITING
+        if is_full:
+            self._judge_waiting()
 
     def _look_at_first(self, said: FinishedCalls) -> None:
         """Say what the first completions of all have in common, once there are enough of them."""
@@ -324,7 +340,7 @@ class Observer:
             if len(first) < FIRST:
                 return
             self._first = None
-        if found := judge_first([one for _, one in first], self._judge(first)):
+        if found := judge_first([one for _, one in first], self._judge(_build_table(first))):
             notice, is_useless, is_unread = found
             if (self._stops and is_useless) or (self._is_guarded and is_unread):
                 hint = (notice.hint or "").removeprefix("Ctrl-C stops the run; ")
@@ -380,16 +396,15 @@ class Observer:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
             if waiting:
-                judged = self._judge(waiting)
+                judged = self._judge(_build_table(waiting))
                 with self._lock:
                     self._judged += judged
 
-    def _judge(self, said: Sequence[tuple[str, Completion]]) -> Judged:
-        """Return how completions, each with the id of its sample, are judged; nothing by a slow scorer."""
+    def _judge(self, completions: Completions) -> Judged:
+        """Return how completions are judged; nothing by a slow scorer."""
         if self._scorer is None:
             return Judged()
-        ids = pl.DataFrame({"sample_id": [sample_id for sample_id, _ in said]}, {"sample_id": pl.String})
-        completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
+        ids = completions.frame.select("sample_id")
         try:
             # Each once, though it may have several trials; the others stay where they are.
             some = self._places.filter(pl.col("sample_id").is_in(ids["sample_id"].implode()))
@@ -397,8 +412,7 @@ class Observer:
             order = ids.join(some.with_row_index(), on="sample_id", how="left", maintain_order="left")[
                 "index"
             ]
-            built = Completions.build(ids["sample_id"], completions, source="live")
-            scores = self._scorer.score(samples.take(order), built)
+            scores = self._scorer.score(samples.take(order), completions)
             is_scored = scores.frame["status"] == ScoreStatus.SCORED.value
             correct, validity = scores.column("is_correct"), scores.column("completion_validity")
             return Judged(
@@ -411,6 +425,12 @@ class Observer:
         except KeyboardInterrupt:  # of Polars, which raises it in the thread whose query it ends
             _thread.interrupt_main()
             return Judged()
+
+
+def _build_table(said: Sequence[tuple[str, Completion]]) -> Completions:
+    """Return the table of completions, each with the id of its sample, as far as they are judged."""
+    completions = [one.with_fields(prompt=None, logprobs=None) for _, one in said]
+    return Completions.build([sample_id for sample_id, _ in said], completions, source="live")
 
 
 def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, bool, bool] | None:
@@ -607,7 +627,7 @@ def open_session(
         if isinstance(model, Journaled)
     }
     with ExitStack() as stack:
-        cache = stack.enter_context(closing(CallCache(options.cache_policy or "reuse")))
+        cache = stack.enter_context(closing(CallCache(options.cache_policy or "no-cache")))
         budget = Budget(max_calls=options.max_calls, max_cost=options.max_cost)
         is_limited = options.max_calls is not None or options.max_cost is not None
         journal = writer.journal(cache) if models else None
@@ -659,7 +679,7 @@ def _tell_known(tasks: Sequence[Prepared], writer: RunWriter, cache: CallCache, 
     calls, failed = journal.count()
     told = sum(one["calls"] for entry in entries for one in (entry.get("calls") or {}).values())
     if lost := max(journal.lost + writer.lost_records, told - calls):
-        hint = "their calls are made again, unless another copy of the journal or the call cache knows them"
+        hint = "their calls are made again, unless another copy of the journal has them"
         notice = Notice(f"damaged or missing records of the journal: {lost:,}", hint=hint)
         listener.warn(notice)
         for entry in entries:

@@ -30,6 +30,7 @@ from answerkey.text import (
     format_percent,
     line,
     make_visible,
+    say_reused,
     shorten_path,
     wrap,
 )
@@ -550,7 +551,11 @@ def tell_gates(run: Run) -> list[tuple[Gate, str, list[str], str | None]]:
         name = gate.display_name or gate.rule
         label = name if name == gate.rule else f"{name} ({gate.rule})"
         label = f"{gate.policy}: {label}" if has_policies else label
-        told.append((gate, label, explain_gate(gate, with_tasks=len(run.tasks) > 1), advise_gate(gate, run)))
+        sentences = explain_gate(gate, with_tasks=len(run.tasks) > 1)
+        tasks = [run.tasks[key] for key in {check.task for check in gate.checks} if key in run.tasks]
+        if reused := say_reused(one for task in tasks for one in (task.manifest.get("calls") or {}).values()):
+            sentences.append(reused)
+        told.append((gate, label, sentences, advise_gate(gate, run)))
     return told
 
 

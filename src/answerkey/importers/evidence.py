@@ -17,7 +17,7 @@ from answerkey.spec import task_from_source
 from answerkey.types import Completion
 
 DATASET_KEY = "imported"
-_HEAD = ("format_version", "status", "specification", "evidence/metrics", "errors")
+_HEAD = ("format_version", "status", "specification", "evidence/metrics", "evidence/failures", "errors")
 _VERSION = "v1"
 _RIGHT = "is_correct"
 #: What is asked and how is over: the replies are there. Orders of options are rows by now.
@@ -50,9 +50,12 @@ class EvidenceReader(KnownReader):
         for file in log.files(".json", ".gz", ".zst"):
             self._scorer = self._score = log.options.score
             head: Row = {}
+            before = log.seen
             rows = log.elements(file, "evidence", "samples", head=head, kept=_HEAD)
             yield from log.convert(file, rows, self._read_sample)
             self._read_head(log, Json(head))
+            stated = Json(head).count("evidence/failures", "num_total")
+            log.compare_count(log.seen - before, stated, "`failures.num_total`")
 
     def _read_head(self, log: Log, head: Json) -> None:
         """Take in what the log says of itself, wherever in the file that stands."""

@@ -7,8 +7,9 @@ choice stands for one.
 from __future__ import annotations
 
 import re
+import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -31,12 +32,15 @@ from answerkey.importers.logs import (
     RecordBlock,
     Row,
     Verdict,
-    parse_json,
+    is_archive,
+    iterate_files,
 )
 from answerkey.models.responses import read_message, to_json_values
 from answerkey.types import Completion
 
 _TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"
+#: The numbers of a run, as both tools name the file.
+_RESULTS = re.compile(rf"(.*/)?results_{_TIME}\.json")
 #: Minus infinity, which no JSON has, as a log-probability of no probability either.
 _IMPOSSIBLE = -1e30
 
@@ -63,6 +67,36 @@ def choose_newest(log: Log, pattern: re.Pattern[str], wanted: str, option: str) 
     if log.path.is_file():
         return [(file.stem, file) for file in log.files()][:1]
     raise log.make_error("E201", f"the folder `{log.path}` holds no file `{wanted}`", option)
+
+
+def read_results(log: Log, pattern: re.Pattern[str]) -> dict[str, Json]:
+    """Return the numbers of the runs whose samples are in the log, by time, the newest first.
+
+    Of a log that is one file they lie beside it.
+    """
+    matches = (pattern.fullmatch(file.name) for file in log.files())
+    times = {match["time"] for match in matches if match}
+    files = list(log.files())
+    if log.path.is_file() and not is_archive(log.path):
+        files = [file for path in log.path.parent.glob("results_*.json") for file in iterate_files(path)]
+    results: dict[str, Json] = {}
+    for file in sorted(files, key=lambda file: file.name, reverse=True):
+        match = _RESULTS.fullmatch(file.name)
+        if match is not None and match["time"] in times and (result := log.read_beside(file)) is not None:
+            results[match["time"]] = result
+    return results
+
+
+def note_missing_tasks(
+    log: Log, results: Mapping[str, Json], key: str, files: Sequence[tuple[str, LogFile]]
+) -> None:
+    """Tell which tasks the results of a whole run state, `key` by name, without any samples in the log."""
+    stated = {task for result in results.values() for task in result.object(key)}
+    missing = stated.difference(task for task, _ in files)
+    if missing and len(list(log.files())) > 1:
+        log.notice(
+            f"the results file states tasks of which the log has no samples: {listing(sorted(missing))}"
+        )
 
 
 class TaskRows:
@@ -94,7 +128,6 @@ class TaskRows:
 
 # ── lm-evaluation-harness ───────────────────────────────────────────────────────────────────────────────────
 
-_RESULTS = re.compile(rf"results_{_TIME}\.json")
 #: Metrics that say whether an answer is right, the usual first.
 _METRICS = ("acc", "exact_match", "acc_norm", "em", "mc1")
 _KNOWN = frozenset({"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"})
@@ -126,29 +159,30 @@ class LmEvalReader(KnownReader):
         """Yield a record for each question and repeat, under one filter."""
         hint = "lm-eval writes them with `--log_samples`"
         files = choose_newest(log, self.file_name, "samples_*.jsonl", hint)
-        # The numbers of the run lie beside its samples.
-        matches = (self.file_name.fullmatch(file.name) for file in log.files())
-        times = {match["time"] for match in matches if match}
-        pattern = "results_*.json"
-        beside = log.path.rglob(pattern) if log.path.is_dir() else log.path.parent.glob(pattern)
-        results = []
-        for path in sorted(beside, reverse=True):
-            match = _RESULTS.fullmatch(path.name)
-            if match is not None and match["time"] in times and path.is_file():
-                with suppress(OSError, ValueError, DamagedError):
-                    results.append(Json(parse_json(path.read_text(encoding="utf-8"))))
-        models = [one.text(*path) for path in (("model_name",), ("config", "model")) for one in results]
+        results = read_results(log, self.file_name)
+        models = [
+            one.text(*path) for path in (("model_name",), ("config", "model")) for one in results.values()
+        ]
         log.description.model = next((name for name in models if name), None)
-        for one in results:
+        for one in results.values():
             log.compare_version(one.text("lm_eval_version"), _TESTED)
+        note_missing_tasks(log, results, "n-samples", files)
         for task, file in files:
-            if log.begin_task(task):
-                rows, told = _LmEvalRows(log, task), log.description
-                for number, lines in log.blocks(file):
-                    yield from rows.read_lines(file, number, lines)
-                rows.add_notices()
-                numbers = (one.number("results", task, str(told.score)) for one in results)
-                told.reported = {str(told.score): one for one in numbers if one is not None}
+            if not log.begin_task(task):
+                continue
+            rows, description, before = _LmEvalRows(log, task), log.description, log.seen
+            for number, lines in log.blocks(file):
+                yield from rows.read_lines(file, number, lines)
+            rows.add_notices()
+            match = self.file_name.fullmatch(file.name)
+            time = match["time"] if match else ""
+            result = results.get(time, Json(None))
+            effective = result.count("n-samples", task, "effective")
+            rows.require_filter(log.seen - before)
+            log.compare_count(log.seen - before - rows.skipped, effective, f"`results_{time}.json`")
+            score = str(description.score)
+            reported = result.number("results", task, score)
+            description.reported = {} if reported is None else {score: reported}
 
 
 class _LmEvalRows(TaskRows):
@@ -157,7 +191,12 @@ class _LmEvalRows(TaskRows):
         metric, *chosen = (log.options.score or "").split(",")
         self.metric = metric or None
         self._filter: str | None = chosen[0] if chosen else None
-        self._others: dict[str, None] = {}
+        self._others: Counter[str] = Counter()
+
+    @property
+    def skipped(self) -> int:
+        """How many rows are of another filter."""
+        return self._others.total()
 
     def read(self, row: Json) -> list[Record]:
         """Return the records of a row: none under another filter, one for each repeat under this."""
@@ -172,7 +211,7 @@ class _LmEvalRows(TaskRows):
         if self.metric:
             self.log.description.score = f"{self.metric},{self._filter}"
         if under != self._filter:
-            self._others[under] = None
+            self._others[under] += 1
             return []
         number = row.require("line", "doc_id")
         question, replies, answer = _read_lm_eval(row, self.metric)
@@ -206,10 +245,18 @@ class _LmEvalRows(TaskRows):
             yield from convert(place, place + 1)
             at = place + 1
 
+    def require_filter(self, rows: int) -> None:
+        """Raise E206 when no row of so many is of the filter that is wanted."""
+        if rows and rows == self.skipped:
+            message = f"task `{self.name}` has no score `{self.log.options.score}`"
+            scores = listing(f"{self.metric},{name}" for name in self._others)
+            raise self.log.make_error("E206", message, f"its scores: {scores}; `--task NAME` takes one task")
+
     def add_notices(self) -> None:
         """Tell which filters were passed over, too."""
         if self._others:
-            hint = f"`--score {self.metric or 'acc'},{next(iter(self._others))}` takes another"
+            score = shlex.quote(f"{self.metric or 'acc'},{next(iter(self._others))}")
+            hint = f"`--task {shlex.quote(self.name)} --score {score}` takes another"
             names = listing(sorted(self._others))
             self.log.notice(f"task `{self.name}`: filter `{self._filter}` is taken; others: {names}", hint)
         super().add_notices()
@@ -444,11 +491,15 @@ class LightevalReader(KnownReader):
         if "details" in parts:
             last = len(parts) - parts[::-1].index("details")
             log.description.model = "/".join(parts[last:-2]) or None
+        results = read_results(log, self.file_name)
+        note_missing_tasks(log, results, "config_tasks", files)
         for task, file in files:
             if log.begin_task(task):
-                rows = TaskRows(log, task)
+                rows, before = TaskRows(log, task), log.seen
                 yield from log.convert(file, _iterate_details(log, file), partial(_read_details, rows))
                 rows.add_notices()
+                stated = [one.count("config_tasks", task, "effective_num_docs") for one in results.values()]
+                log.compare_count(log.seen - before, next(iter(stated), None), "the results file")
 
 
 def _iterate_details(log: Log, file: LogFile) -> Iterator[Json]:

@@ -7,7 +7,7 @@ each other, and the likeliest reference stands for the reply.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import PurePosixPath
@@ -30,8 +30,8 @@ from answerkey.importers.logs import (
 from answerkey.models.responses import mend_text
 from answerkey.types import Completion, CompletionStatus
 
-_STATES, _STATS, _SPEC = "scenario_state", "per_instance_stats", "run_spec"
-_FILE = re.compile(rf"(?P<name>.*/)?(?P<part>{_STATES}|{_STATS}|{_SPEC})\.json(\.gz|\.zst)?")
+_STATES, _STATS, _SPEC, _TOTALS = "scenario_state", "per_instance_stats", "run_spec", "stats"
+_FILE = re.compile(rf"(?P<name>.*/)?(?P<part>{_STATES}|{_STATS}|{_SPEC}|{_TOTALS})\.json(\.gz|\.zst)?")
 #: Statistics that say whether an answer is right, the usual first.
 _METRICS = ("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match")
 _MODEL = re.compile(r"[:,]model=([^,]+)")
@@ -57,11 +57,19 @@ class HelmReader(KnownReader):
             if not log.begin_task(title):
                 continue
             with LookupTable() as verdicts:
+                judged = 0
                 if _STATS not in files:
                     log.notice(f"`{title}` has no `{_STATS}.json`: their verdicts are not known")
                 else:
-                    _keep_verdicts(log, files[_STATS], verdicts)
-                yield from _read_states(log, title, files[_STATES], verdicts)
+                    judged = _keep_verdicts(log, files[_STATS], verdicts)
+                stated = _count_instances(log, files[_TOTALS]) if _TOTALS in files else None
+                present = yield from _read_states(log, title, files[_STATES], verdicts)
+                if stated is not None:
+                    log.compare_count(present, stated, f"`{_TOTALS}.json`")
+                elif judged > present:
+                    log.compare_count(present, judged, f"`{_STATS}.json`")
+                if _STATS in files and judged < present:
+                    log.notice(f"`{title}`: `{_STATS}.json` judges {judged} of {present} samples")
 
 
 def _find_runs(log: Log) -> list[tuple[str, dict[str, LogFile]]]:
@@ -99,20 +107,38 @@ def _name_state(value: Json, identity: str | None) -> str:
     return f"{identity}\n{value.count('train_trial_index') or 0}\n{altered}"
 
 
-def _keep_verdicts(log: Log, file: LogFile, verdicts: LookupTable) -> None:
-    """Keep the statistic that is wanted, or the first usual one, of each question."""
+def _count_instances(log: Log, file: LogFile) -> int | None:
+    """Return how many questions as they are, in all splits, a run states; None where it states none."""
+    counts = [
+        row.number("mean") or 0.0
+        for row in log.values(file)
+        if row.text("name", "name") == "num_instances" and row.get("name", "perturbation") is None
+    ]
+    return round(sum(counts)) if counts else None
+
+
+def _keep_verdicts(log: Log, file: LogFile, verdicts: LookupTable) -> int:
+    """Keep the statistic that is wanted, or the first usual one, of each question; return their number."""
     told = log.description
+    judged = 0
     for row in log.values(file):
+        judged += _is_counted(row)
         named = {one.text("name", "name"): one for one in row.list("stats")}
         if told.score is None:
             told.score = log.options.score or next((one for one in _METRICS if one in named), None)
         if told.score in named and told.score is not None:
             verdicts.put(_name_state(row, row.text("instance_id")), named[told.score].number("mean"))
+    return judged
 
 
-def _read_states(log: Log, title: str, file: LogFile, verdicts: LookupTable) -> Iterator[Record]:
-    """Yield the records of a run; states of one question are read together."""
-    perturbed = 0
+def _is_counted(row: Json) -> bool:
+    """Return whether a question is one as it is, with the first choice of worked examples."""
+    return row.get("perturbation") is None and not row.count("train_trial_index")
+
+
+def _read_states(log: Log, title: str, file: LogFile, verdicts: LookupTable) -> Generator[Record, None, int]:
+    """Yield the records of a run, and return the number of questions; states of one are read together."""
+    perturbed = present = 0
     head: Row = {}
 
     def iterate() -> Iterator[Json]:
@@ -131,6 +157,7 @@ def _read_states(log: Log, title: str, file: LogFile, verdicts: LookupTable) -> 
 
     for _, group in groupby(enumerate(iterate()), identify):
         states = [state for _, state in group]
+        present += _is_counted(states[0])
         adapter = Json(head.get("adapter_spec"))
         log.description.model = log.description.model or adapter.text("model")
         verdict = verdicts.get(_name_state(states[0], states[0].text("instance", "id")))
@@ -139,6 +166,7 @@ def _read_states(log: Log, title: str, file: LogFile, verdicts: LookupTable) -> 
         yield from log.convert(file, states[:1], lambda _: _read_question(states, method, value))  # noqa: B023 - called at once
     if perturbed:
         log.notice(f"`{title}`: {perturbed} questions with altered wording are left aside")
+    return present
 
 
 def _read_question(states: list[Json], method: str, value: float | None) -> Record:

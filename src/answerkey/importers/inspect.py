@@ -32,7 +32,7 @@ from answerkey.types import Completion, CompletionStatus
 
 _HEADER, _START = "header.json", "_journal/start.json"
 #: A sample, or the first part of one that is kept in several.
-_SAMPLE = re.compile(r"samples/[^/]+(/sample)?\.json")
+_SAMPLE = re.compile(r"samples/(.+_epoch_\d+|[^/]+(/sample)?)\.json")
 _ATTACHMENT = "attachment://"
 #: What Inspect's own scores mean as numbers.
 _VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -49,6 +49,8 @@ class InspectReader(KnownReader):
     head_keys = ({"version", "eval", "task_id", "eval_id"}, {"version", "eval", "task_id", "run_id"})
     #: The score that is looked at; None where the log does not name its scores.
     _score: str | None = None
+    #: How many samples, each epoch counted, a log states that came to its end.
+    _total: int | None = None
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
@@ -99,9 +101,13 @@ class InspectReader(KnownReader):
             yield from log.convert(first, rows, read)
             if is_wanted:
                 self._read_head(log, Json(beside))
+            elif log.seen > before:
+                return
         if log.seen == before and not (log.broken and header is None):
             what = "it may have been written without them (`log_samples=False`)"
             raise DataError("E210", f"the log has no samples: {what}", where=Place(file=str(path)))
+        if self._total is not None and log.seen - before < self._total:  # more of them were written anew
+            log.compare_count(log.seen - before, self._total, "its header")
 
     def _begin(self, log: Log, head: Json) -> bool:
         """Go over to the task of a log; return whether it is wanted."""
@@ -119,6 +125,7 @@ class InspectReader(KnownReader):
         ids = evaluation.get("dataset", "sample_ids")
         told.expected = len(ids) if isinstance(ids, list) else evaluation.count("dataset", "samples")
         status = head.text("status")
+        self._total = head.count("results", "total_samples") if status == "success" else None
         if status != "success":
             said = f"has the status `{status}`" if status else "has no end: its run was interrupted"
             if not any(said in one.message for one in log.notices):

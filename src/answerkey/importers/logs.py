@@ -645,11 +645,33 @@ class Log:
         if stated and split(stated) > split(tested) and all(message != one.message for one in self.notices):
             self.notice(message, "compare its numbers with those that the tool reports")
 
-    def mark_broken(self, message: str, where: Place) -> None:
-        """Remember a line or a member that cannot be used."""
-        self.broken += 1
-        hint = None if self.errors.errors else "`--allow-failed N` leaves up to N broken ones out"
-        self.errors.add("E202", message, where=where, hint=hint)
+    def mark_broken(self, message: str, where: Place, count: int = 1) -> None:
+        """Remember a line or a member that cannot be used, or how many the log lacks."""
+        self.broken += count
+        self.errors.add("E202", message, where=where)
+
+    def compare_count(self, present: int, stated: int | None, source: str, what: str = "samples") -> None:
+        """Compare how many rows of a task were met with what the log states elsewhere, in `source`.
+
+        Another number is an error, as broken rows are. A task without any rows gets a notice.
+        """
+        name = self.description.task
+        task = f"task `{name}`: " if name else ""
+        if stated is not None and stated != present:
+            message = f"{task}{source} states {stated} {what}, but the log holds {present}"
+            self.mark_broken(message, Place(file=str(self.path)), abs(stated - present))
+        elif not present:
+            self.notice(f"{task}the log holds no {what} of it: it is left out")
+
+    def read_beside(self, file: LogFile) -> Json | None:
+        """Return a file that describes the log as a whole; a notice and None when it cannot be read."""
+        try:
+            return file.read_json()
+        except (AnswerkeyError, OSError, DamagedError) as error:
+            reason = getattr(error, "message", None) or error
+            message = f"`{file.name}` cannot be read ({reason}): the log's own counts are not compared"
+            self.notices.append(Notice(message, where=file.place()))
+            return None
 
     @contextmanager
     def guard(self, file: LogFile) -> Iterator[None]:

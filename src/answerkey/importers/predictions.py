@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from answerkey.datasets import questions as ask
+from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
     DamagedError,
@@ -28,6 +29,8 @@ from answerkey.models.responses import read_message
 from answerkey.types import Completion
 
 # ── evalscope ───────────────────────────────────────────────────────────────────────────────────────────────
+
+_REPORT = re.compile(r"(.*/)?reports/.+\.json")
 
 
 class EvalscopeReader(KnownReader):
@@ -55,16 +58,36 @@ class EvalscopeReader(KnownReader):
                 message = f"`{log.path}` holds no `predictions` and no `reviews` of evalscope"
                 raise log.make_error("E201", message)
             sets = {alone.stem: {"reviews": alone}}
+        stated = _read_reports(log)
+        if missing := sorted(stated.keys() - sets.keys()):
+            log.notice(f"the report names sets of which there is no file: {listing(missing)}")
         for name, files in sorted(sets.items()):
             if log.begin_task(name):
-                yield from _read_set(log, name, files)
+                yield from _read_set(log, name, files, stated.get(name))
 
 
-def _read_set(log: Log, name: str, files: dict[str, LogFile]) -> Iterator[Record]:
-    """Yield the records of one set; with both files, reviews wait on disk until their predictions come."""
+def _read_reports(log: Log) -> dict[str, int]:
+    """Return how many samples the reports of a run state of each set."""
+    stated: dict[str, int] = {}
+    for file in log.files():
+        if _REPORT.fullmatch(file.name) and (report := log.read_beside(file)) is not None:
+            for category in (one for metric in report.list("metrics") for one in metric.list("categories")):
+                for subset in category.list("subsets"):
+                    if (count := subset.count("num")) is not None:
+                        stated[f"{file.stem}_{subset.text('name')}"] = count
+    return stated
+
+
+def _read_set(log: Log, name: str, files: dict[str, LogFile], stated: int | None) -> Iterator[Record]:
+    """Yield the records of one set; with both files, reviews wait on disk until their predictions come.
+
+    `stated` is how many samples the report of the run has.
+    """
+    before = log.seen
     if len(files) == 1:
         for file in files.values():
             yield from log.convert(file, log.rows(file), lambda row: _read_review(log, row, row))
+        log.compare_count(log.seen - before, stated, "the report")
         return
     used = 0
     with LookupTable() as kept:
@@ -77,11 +100,17 @@ def _read_set(log: Log, name: str, files: dict[str, LogFile]) -> Iterator[Record
             return _read_review(log, Json(kept.get(row.require("line", "index"))), row)
 
         list(log.convert(files["reviews"], log.rows(files["reviews"]), keep))
+        reviews, before = log.seen - before, log.seen
         for record in log.convert(files["predictions"], log.rows(files["predictions"]), join):
             used += record.question is not None and record.question.truth is not None
             yield record
-        if kept.count != used:
-            log.notice(f"`{name}`: {kept.count} reviews, {used} of them with a prediction")
+        predictions = log.seen - before
+        if stated is not None:
+            log.compare_count(predictions, stated, "the report")
+        elif predictions < reviews:
+            log.compare_count(predictions, reviews, "the file of reviews", "predictions")
+        if used < predictions:
+            log.notice(f"`{name}`: {predictions - used} of {predictions} predictions have no review")
 
 
 def _read_review(log: Log, review: Json, prediction: Json) -> Record:
@@ -191,17 +220,37 @@ class OpenCompassReader(KnownReader):
                     for row in log.values(file, "details"):
                         if row.object():
                             verdicts.put(f"{part}/{row.key}", row.value)
-                offset = 0
+                offset = present = 0
                 for part, file in enumerate(parts):
                     before = log.seen
 
+                    highest = 0
+
                     def read(row: Json, part: int = part, offset: int = offset) -> Record:
-                        number = int(row.key) + offset if row.key.isascii() and row.key.isdigit() else row.key
+                        nonlocal highest
+                        number: int | str = row.key
+                        if row.key.isascii() and row.key.isdigit():
+                            highest = max(highest, int(row.key) + 1)
+                            number = int(row.key) + offset
                         detail = Json(verdicts.get(f"{part}/{row.key}"))
                         return _read_prediction(row, str(number), detail)
 
                     yield from log.convert(file, log.elements(file), read)
-                    offset += log.seen - before
+                    present += log.seen - before
+                    offset += max(highest, log.seen - before)
+                judged = verdicts.count
+                if judged > present:
+                    log.compare_count(present, judged, "the file of results")
+                elif present < offset:
+                    log.notice(
+                        f"`{name}`: the questions go to {offset - 1}, but {offset - present} are missing"
+                    )
+                elif judged < present:
+                    log.notice(
+                        f"`{name}`: {present - judged} of {present} samples have no verdict in `results`"
+                    )
+                elif not present:
+                    log.compare_count(0, None, "")
 
 
 def _join_splits(files: dict[str, LogFile]) -> dict[str, list[LogFile]]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import count, groupby
@@ -28,7 +29,7 @@ from answerkey._version import __version__
 from answerkey.datasets.columns import fill_column, without_collecting
 from answerkey.datasets.content import MAX_CELL, require_plain
 from answerkey.datasets.questions import LABELS
-from answerkey.errors import DataError, Place, RunError, SpecError, listing, suggest
+from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.evaluate.prepare import Options
 from answerkey.evaluate.runner import check
 from answerkey.evaluate.runner import run as run_project
@@ -82,6 +83,10 @@ _READERS: tuple[type[LogReader], ...] = (
 )
 READERS: Registry[LogReader] = Registry("answerkey.importers", {one.kind: one for one in _READERS})
 _REPORT_EVERY = 2_000
+#: A notice as `import.json` has it.
+_NOTICE = re.compile(r"warning: (.*?)(?:\n  --> ([^\n]*))?(?:\n  = help: (.*))?", re.DOTALL)
+#: So many files of a folder are looked at.
+_LOOKED_AT = 100
 _HASHED = 2**20
 #: A log that has no larger share of the keys of a kind is not near to it.
 _NEAR = 0.5
@@ -180,10 +185,12 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
     if not errors:
         return found
     more = f", and {len(errors) - 1} more mistakes" if len(errors) > 1 else ""
+    folder = shlex.quote(str(found.folder))
     refused = Notice(
         f"`answerkey run` would refuse it: {errors[0].message}{more}",
         where=errors[0].where,
-        hint=f"`answerkey check {found.folder}` shows all; `answerkey run --allow-failed N` leaves rows out",
+        hint=f"`answerkey check {folder}` shows all; "
+        f"`answerkey run {folder} --allow-failed {len(errors)}` leaves them out",
     )
     return replace(found, notices=(*found.notices, refused))
 
@@ -226,6 +233,9 @@ def _import(
                     parts.append((part, _write_part(part, log, store, told, keys)))
         limit = Options(allow_failed=options.allow_failed).failed_limit(max(log.seen, read + log.broken))
         if log.broken > limit:
+            if parts:
+                hint = f"copy the log again, or import the rest with `--allow-failed {log.broken}`"
+                log.errors.errors[0].hint = hint
             log.errors.raise_any()
         several.refuse()
         wanted = options.task
@@ -233,12 +243,15 @@ def _import(
             hint = f"tasks: {listing(log.tasks)}" if log.tasks else "leave `--task` out: it has only one"
             hint = suggest(wanted, log.tasks) or hint
             raise log.make_error("E206", f"the log has no task `{wanted}`", hint)
+        if options.score is not None and parts and not any(part.judged for _, part in parts):
+            hint = "leave `--score` out: the first score of the log is taken then"
+            raise log.make_error("E206", f"the log has no score `{options.score}`", hint)
         if not parts:
             raise log.make_error(
                 "E210", "nothing of the log can be used" if log.broken else "the log has no completions"
             )
         if log.broken:
-            log.notice(f"{log.broken} broken lines or members are left out")
+            log.notice(f"{log.broken} lines or members are broken or missing, and left out")
         found = Imported(
             path=log.path,
             folder=folder,
@@ -330,11 +343,15 @@ class _SeveralRight:
         """Tell how many were left out; DataError E203 when that was not asked for, or nothing is left."""
         if not self._count:
             return
-        message = f"{self._count} of {self._all} questions have several right letters, and one is scored here"
+        message = f"{self._count} of {self._all} questions have several right letters"
+        message += f" (first: sample `{self._first}`), and one is scored here"
         if self._is_allowed and self._count < self._all:
             self._log.notice(f"{self._count} questions with several right letters are left out")
             return
-        hint = "`--single-answers` imports the other questions alone" if self._count < self._all else None
+        rest = self._all - self._count
+        hint = f"`--single-answers` leaves them out and takes the other {rest}"
+        if not rest:
+            hint = "`--single-answers` leaves such questions out, and no other is in this log"
         where = Place(file=str(self._log.path), sample=self._first)
         raise DataError("E215", message, where=where, hint=hint)
 
@@ -345,39 +362,69 @@ def find_kind(path: Path) -> str | None:
     return next((kind for kind in READERS if READERS[kind].recognises(preview)), None)
 
 
-def keep_log(path: Path, kind: str) -> Path:
-    """Import a log into the cache, where it is found again by its content; return its project."""
-    content = sha256(f"{__version__}\n{kind}\n{path.name}".encode())
-    for file in iterate_files(path, packed=True):
+def keep_log(path: Path, kind: str, options: ImportOptions) -> Path:
+    """Import a log into the cache, unless it is there with this content and these options.
+
+    Return its project.
+    """
+    path = path.resolve()
+    content = sha256(f"{__version__}\n{kind}\n{path}\n{options}".encode(errors="replace"))
+    files = [path] if options.dataset is None else [path, options.dataset]
+    for file in (file for source in files for file in iterate_files(source, packed=True)):
         content.update(f"\n{file.name}\n".encode(errors="replace"))
         with file.open() as stream:
             while block := stream.read(_HASHED):
                 content.update(block)
-    place = default_cache_file().parent / "logs" / content.hexdigest()[:32] / "project"
+    cached = default_cache_file().parent / "logs" / content.hexdigest()[:32]
+    place = cached / "project" / _make_key(path.name)  # by this name people see it
     if not place.exists():
-        with suppress(SpecError):  # another process was faster
-            _import(kind, path, place, ImportOptions())
+        try:
+            _import(kind, path, place, options)
+        except SpecError:
+            if not place.exists():  # no other process was faster
+                raise
     return place
 
 
-def read_notices(project: Path) -> list[str]:
+def read_notices(project: Path) -> list[Notice]:
     """Return what was told when a log was imported."""
-    told: list[str] = json.loads((project / "import.json").read_text(encoding="utf-8"))["notices"]
-    return told
+    texts = json.loads((project / "import.json").read_text(encoding="utf-8"))["notices"]
+    matches = filter(None, map(_NOTICE.fullmatch, texts))
+    return [Notice(match[1], where=Place(file=match[2]), hint=match[3]) for match in matches]
+
+
+def find_logs(folder: Path) -> list[tuple[Path, str]]:
+    """Return the logs that lie in a folder, each a file of its own, and their kinds."""
+    files = sorted(path for path in folder.iterdir() if path.is_file())[:_LOOKED_AT]
+    kinds = [(path, find_kind(path)) for path in files]
+    return [(path, kind) for path, kind in kinds if kind not in {None, PlainReader.kind}]
 
 
 def open_log(path: Path) -> Run | None:
     """Return the run of a log, imported and scored in the cache; None for what no importer recognises."""
     if (kind := find_kind(path)) is None:
         return None
-    project = keep_log(path, kind)
-    out = project.parent / _make_key(path.resolve().name)  # by this name people see it
+    try:
+        project = keep_log(path, kind, ImportOptions())
+    except AnswerkeyError as error:
+        error.hint = _name_command(error.hint, path)
+        raise
+    out = project.parents[1] / project.name
     if not is_run(out) or load_run(out).status != "complete":
         shutil.rmtree(out, ignore_errors=True)
         run_project(project, out=out)
     found = load_run(out)
-    told = [*read_notices(project), *found.manifest["notices"]]
-    return replace(found, manifest={**found.manifest, "notices": told})
+    notices = [replace(one, hint=_name_command(one.hint, path)) for one in read_notices(project)]
+    return replace(
+        found, manifest={**found.manifest, "notices": [*map(str, notices), *found.manifest["notices"]]}
+    )
+
+
+def _name_command(hint: str | None, path: Path) -> str | None:
+    """Return a hint that names an option with the command that has it."""
+    if hint is None or "`--" not in hint:
+        return hint
+    return f"{hint}; these are options of `answerkey score {shlex.quote(str(path))}`"
 
 
 def detect_kind(path: str | Path) -> str:
@@ -389,7 +436,18 @@ def detect_kind(path: str | Path) -> str:
     files = listing(sorted(preview.names), limit=5)
     hint = f"name one of {listing(READERS)} in place of `auto`; files there: {files}"
     hint = _name_nearest(preview) or hint
+    if Path(path).is_dir() and (logs := find_logs(Path(path))):
+        raise refuse_folder(Path(path), logs, "import auto")
     raise DataError("E201", message, where=Place(file=str(path)), hint=hint)
+
+
+def refuse_folder(folder: Path, logs: Sequence[tuple[Path, str]], command: str) -> DataError:
+    """Return the error of a folder in which each file is a log of its own."""
+    names = listing([path.name for path, _ in logs], limit=5)
+    kinds = listing(sorted({kind for _, kind in logs}))
+    message = f"`{folder}` is not one log: its files are logs of their own ({kinds}): {names}"
+    hint = f"name one of them: `answerkey {command} {shlex.quote(str(logs[0][0]))}`"
+    return DataError("E201", message, where=Place(file=str(folder)), hint=hint)
 
 
 def _name_nearest(preview: LogPreview) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
@@ -40,6 +41,7 @@ _ASSERTIONS = ("equals", "is", "contains", "icontains", "starts-with", "regex")
 _CHOSEN = ("provider", "prompt")
 _ERROR = 2
 _LONGEST_HEAD = 2**20
+_PROMPTS = "results/prompts"
 _YAML = (".yaml", ".yml")
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".gz", ".zst", *_YAML)
 #: The columns of a CSV file: what one provider said to one prompt, then how it was graded.
@@ -56,7 +58,12 @@ class PromptfooReader(KnownReader):
 
     @classmethod
     def recognises(cls, preview: LogPreview) -> bool:
-        """Return whether it is JSON or YAML that begins like results, or CSV with its columns."""
+        """Return whether it is JSON or YAML that begins like results, or CSV with its columns.
+
+        Files of a folder are logs of their own.
+        """
+        if preview.path.is_dir():
+            return False
         if preview.path.suffix == ".csv":
             names = next(csv.reader(io.StringIO(preview.head, newline="")), [])
             return {*_GRADES} <= set(names) and any(map(_SAID.fullmatch, names))
@@ -69,17 +76,23 @@ class PromptfooReader(KnownReader):
         told.task = log.path.name.partition(".")[0]
         told.score = options.score or "success"
         files = [file for file in log.files() if PurePosixPath(file.name).name.endswith(_ENDINGS)]
-        chosen, others, repeats = _choose_rows(log, files)
+        if log.path.is_dir():
+            first = shlex.quote(files[0].file) if files else "FILE"
+            message = f"`{log.path}` is a folder; its files are logs of their own"
+            raise log.make_error("E201", message, f"name one: `answerkey import promptfoo {first}`")
+        chosen, others, repeats, stated = _choose_rows(log, files)
         told.model = chosen[0] or None
         columns = tuple((role, one) for role, one in options.columns.items() if role not in _CHOSEN)
         names: dict[str, None] = {}
-        unknown = 0
+        unknown = present = highest = 0
 
         def read_row(row: Json) -> list[Record]:
-            nonlocal unknown
+            nonlocal unknown, present, highest
             number, name = _name_row(row)
             if name != chosen:
                 return []
+            present += 1
+            highest = max(highest, number + 1)
             messages = prompts.parse_chat(row.text("prompt", "raw"))
             cells, question = _read_question(row, messages, columns)
             names.update(dict.fromkeys(cells))
@@ -93,6 +106,10 @@ class PromptfooReader(KnownReader):
         if unknown:
             message = f"{unknown} tests state no truth: no variable is known for it, and no assertion has one"
             raise log.make_error("E206", message, f"`--column answer=NAME`; variables: {listing(names)}")
+        if stated is not None:
+            log.compare_count(present + log.broken, stated, "its list of prompts", "rows")
+        elif present < highest and not log.broken:
+            log.notice(f"`testIdx` goes to {highest - 1}, but the log holds {present} of {highest} tests")
         if others:
             hint = "`--column provider=NAME` and `--column prompt=LABEL` take another"
             taken = " with prompt ".join(chosen)
@@ -109,19 +126,22 @@ def _name_row(row: Json) -> tuple[int, tuple[str, str]]:
     return number, (provider or "", label or "")
 
 
-def _choose_rows(log: Log, files: list[LogFile]) -> tuple[tuple[str, str], list[str], int]:
+def _choose_rows(log: Log, files: list[LogFile]) -> tuple[tuple[str, str], list[str], int, int | None]:
     """Return the provider and the prompt whose rows are taken, the others, and how often a test was asked.
+
+    The last is how many rows the log states of them, None where it does not.
 
     Of those that are wanted, the first in the order of the evaluation: rows come in that of arrival. Repeats
     of a test have the same variables and assertions, and follow each other.
     """
     wanted = [log.options.columns.get(name) for name in _CHOSEN]
     places: dict[tuple[str, str], int] = {}
+    head: Row = {}
     first = Log(log.path, log.options)  # what is broken is told when the rows are read
     repeats = 1
     with LookupTable() as tests:
         for file in files:
-            for row in _iterate_rows(first, file):
+            for row in _iterate_rows(first, file, head):
                 try:
                     number, name = _name_row(row)
                 except DamagedError:
@@ -145,11 +165,21 @@ def _choose_rows(log: Log, files: list[LogFile]) -> tuple[tuple[str, str], list[
     if places and not fitting:
         message = "no row is of the provider and the prompt that are wanted"
         raise log.make_error("E206", message, f"there are: {listing(names)}")
-    return fitting[0] if fitting else ("", ""), names, repeats
+    if not fitting:
+        return ("", ""), names, repeats, None
+    listed = Json(head).list(_PROMPTS)[places[fitting[0]] :]
+    counts = (
+        [listed[0].count("metrics", f"test{end}Count") for end in ("Pass", "Fail", "Error")] if listed else []
+    )
+    stated = sum(filter(None, counts)) if any(count is not None for count in counts) else None
+    return fitting[0], names, repeats, stated
 
 
-def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
-    """Yield the rows of a file: lines, if its name or the first one says so, or a list in an object."""
+def _iterate_rows(log: Log, file: LogFile, head: Row | None = None) -> Iterator[Json]:
+    """Yield the rows of a file: lines, if its name or the first one says so, or a list in an object.
+
+    The prompts of such an object are put into `head`.
+    """
     endings = PurePosixPath(file.name).suffixes
     if ".csv" in endings:
         yield from _iterate_csv(log, file)
@@ -157,6 +187,8 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
     if not {*_YAML}.isdisjoint(endings):
         with log.guard(file), file.open() as stream:
             found = Json(parse_plain(stream.read(MOST_BYTES).decode("utf-8-sig")))
+            if head is not None:
+                head[_PROMPTS] = found.get("results", "prompts")
             for one in found.list("results", "results"):
                 log.seen += 1
                 yield one
@@ -167,7 +199,7 @@ def _iterate_rows(log: Log, file: LogFile) -> Iterator[Json]:
         yield from log.rows(file)
         return
     before = log.seen
-    yield from log.elements(file, "results", "results")
+    yield from log.elements(file, "results", "results", head=head, kept=(_PROMPTS,))
     if log.seen == before and not log.broken:  # the oldest files have the rows right below
         yield from log.elements(file, "results")
 

@@ -295,9 +295,13 @@ class EveryEvalEverReader(KnownReader):
             if not samples.is_file():
                 raise log.make_error("E201", f"there is no `{samples.name}` beside the file of numbers")
             files = list(iterate_files(samples))
+        totals = _count_stated(log)
+        for name in sorted(totals.keys() - {file.stem for file in files}):
+            log.notice(f"a file of numbers states {totals[name]} rows in `{name}.jsonl`, which is not there")
         for file in files:
             if not log.begin_task(file.read_first(MOST_BYTES).text("evaluation_name") or file.stem):
                 continue
+            before = log.seen
             told = log.description
             told.score = "evaluation.is_correct"
 
@@ -307,6 +311,22 @@ class EveryEvalEverReader(KnownReader):
                 return _read_every_eval_ever(row)
 
             yield from log.convert(file, log.rows(file), read_row)
+            log.compare_count(log.seen - before, totals.get(file.stem), "the file of numbers", "rows")
+
+
+def _count_stated(log: Log) -> dict[str, int]:
+    """Return how many rows the files of numbers state, by the stem of the file that has them."""
+    files = list(log.files())
+    if log.path.is_file():
+        numbers = log.path.with_name(f"{log.path.name.partition('.')[0].removesuffix('_samples')}.json")
+        files = list(iterate_files(numbers)) if numbers.is_file() else []
+    totals: dict[str, int] = {}
+    for file in files:
+        if file.name.endswith(".json") and (head := log.read_beside(file)) is not None:
+            total = head.count("detailed_evaluation_results", "total_rows")
+            if total is not None:
+                totals[f"{file.stem}_samples"] = total
+    return totals
 
 
 def _read_every_eval_ever(row: Json) -> list[Record]:

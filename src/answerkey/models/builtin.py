@@ -32,7 +32,7 @@ STYLES: dict[str, tuple[str, ...]] = {
     ),
     "markdown": ("**{c}**", "**{c}.** {t}", "**Answer: {c}**", "`{c}`", "$\\boxed{{{c}}}$"),
     "prose": (
-        "A careful look at the options leads to {c}.",
+        "A good question: it depends on the definition.",
         "Before choosing I compared all options. {t} fits best, so {c}.",
         "Clearly {c} is right.",
         "Depending on the reading it could be {o}, but the answer is {c}.",

@@ -1,7 +1,8 @@
 """The call cache: what models said before, in the user's cache folder; and how calls are stored in SQLite.
 
 A key stands for the model (without secrets), its parameters, the messages and the trial. Nothing depends on
-the cache: one that cannot be read or written is a notice, and every call is asked.
+the cache: one that cannot be read or written is a notice, and every call is asked. Each record has a
+checksum; the call of a damaged record is asked again.
 
 Entries are numbered as they come, and one of the older half that is used gets a new number. So those with the
 lowest numbers were not used for longest; they lie together, and are deleted when the cache is too large.
@@ -16,6 +17,7 @@ import re
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -24,9 +26,11 @@ from json.encoder import encode_basestring_ascii
 from operator import methodcaller
 from pathlib import Path
 from typing import get_args
+from zlib import crc32
 
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.models.config import CachePolicy
+from answerkey.text import format_count
 from answerkey.types import Completion, CompletionStatus, Notice, make_encoder, read_limit
 
 #: Seconds to wait for another process that is writing.
@@ -150,7 +154,12 @@ def _make_plain(value: object) -> object:
 _COMPACT = make_encoder(_make_plain)
 
 
-VERSION = 2
+def sum_record(record: Sequence[object]) -> int:
+    """Return the checksum of a record."""
+    return crc32("\0".join(map(str, record)).encode("utf-8", "surrogatepass"))
+
+
+VERSION = 3
 #: The environment may say how large the cache may be, in gigabytes, or `off`.
 VARIABLE, DEFAULT_BYTES = "ANSWERKEY_CALL_CACHE", 10 * 10**9
 #: A cache that is too large is left with this share of its limit. Below half of it, no order is kept.
@@ -159,17 +168,22 @@ _LEFT, _HALF = 0.9, 0.5
 _DELETED_AT_ONCE = 5_000
 #: Of the files that SQLite makes, the database last.
 _SUFFIXES = ("-wal", "-shm", "")
-_CREATE = "CREATE TABLE IF NOT EXISTS replies (place INTEGER PRIMARY KEY, key TEXT UNIQUE, completion TEXT)"
+#: What reading a damaged file raises; SQLite's own message may quote bytes that are no text.
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)
+#: SQLite's codes for a file that another process uses.
+_TAKEN = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_CLEAR_HINT = "`answerkey cache clear calls` deletes a damaged cache"
+_CREATE = """
+CREATE TABLE IF NOT EXISTS replies (
+    place INTEGER PRIMARY KEY, key TEXT UNIQUE, completion TEXT, checksum INTEGER
+)
+"""
 #: Deleted pages can be given back to the disk only if that is said before the first table is made.
 _SETUP = ("PRAGMA auto_vacuum = INCREMENTAL", "VACUUM", _CREATE)
-_ADD = "INSERT OR REPLACE INTO replies (key, completion) VALUES (?, ?)"
-#: Before version 2 the table was ordered by key: deleting old entries would have left all pages half full.
-_MOVE = (
-    _CREATE,
-    "INSERT OR IGNORE INTO replies (key, completion) SELECT key, completion FROM calls",
-    "DROP TABLE calls",
-    f"PRAGMA user_version = {VERSION}",
-)
+_ADD = "INSERT OR REPLACE INTO replies (key, completion, checksum) VALUES (?, ?, ?)"
+_FIND = """
+SELECT place, key, completion, checksum FROM replies WHERE key IN (SELECT value FROM json_each(?))
+"""
 
 
 def default_cache_file() -> Path:
@@ -182,16 +196,16 @@ def default_cache_file() -> Path:
 class CallCache:
     """The cache under a policy: `reuse` looks before asking, `update` only stores, `no-cache` does neither.
 
-    Safe for threads, and for several processes at once. `notices` says what went wrong, once; from then on
-    the cache is as if it were empty. It has at most `limit` bytes, and with a limit of 0 it is not used.
+    Safe for threads, and for several processes at once. A cache that cannot be used is as if it were empty.
+    It has at most `limit` bytes, and with a limit of 0 it is not used.
     """
 
-    policy: CachePolicy = "reuse"
+    policy: CachePolicy
     file: Path = field(default_factory=default_cache_file)
-    notices: list[Notice] = field(default_factory=list)
     limit: int = field(default_factory=partial(read_limit, VARIABLE, DEFAULT_BYTES))
     _connection: sqlite3.Connection | None = field(default=None, init=False, repr=False)
-    _is_given_up: bool = field(default=False, init=False, repr=False)
+    _failure: Notice | None = field(default=None, init=False, repr=False)
+    _damaged: set[str] = field(default_factory=set, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -202,34 +216,42 @@ class CallCache:
         if not self.limit:
             self.policy = "no-cache"
 
+    @property
+    def notices(self) -> list[Notice]:
+        """What went wrong: why the cache cannot be used, and how many of its records are damaged."""
+        notices = [] if self._failure is None else [self._failure]
+        if self._damaged:
+            records = format_count(len(self._damaged), "record")
+            message = f"{records} of the call cache `{self.file}` changed on disk and are asked again"
+            notices.append(Notice(message, hint=_CLEAR_HINT))
+        return notices
+
     def find(self, messages: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, Completion]:
         """Return what is stored, with source `cache`; nothing unless the policy is `reuse`.
 
         `messages` are what is asked, by the keys of the calls.
         """
-        found: dict[str, Completion] = {}
-        for key, text, _ in self._select("key, completion, place", list(messages)):
-            with suppress(ValueError, TypeError, KeyError):  # an entry that cannot be read is asked anew
-                found[key] = decode_completion(text, messages[key], source="cache")
-        return found
+        records = self._select(list(messages))
+        return {key: decode_completion(text, messages[key], source="cache") for key, text in records.items()}
 
     def list_known(self, keys: Sequence[str]) -> set[str]:
         """Return which of these keys `find` would find; for saying how many calls a run would make."""
-        return {row[0] for row in self._select("key", keys)}
+        return set(self._select(keys, is_use=False))
 
     def add(self, finished: Sequence[tuple[str, Completion]]) -> None:
         """Store completions by key, those of failed calls aside; nothing under `no-cache`."""
         kept = [(key, one) for key, one in finished if one.status is not CompletionStatus.ERROR]
         if self.policy == "no-cache" or not kept:
             return
-        rows = [(key, encode_completion(one)) for key, one in kept]
+        now = round(time.time())
+        records = [(key, encode_completion(one.with_fields(asked_at=now))) for key, one in kept]
         with self._lock:
             if (connection := self._open()) is None:
                 return
             try:
-                write_rows(connection, _ADD, rows)
+                _write_records(connection, records)
                 self._make_room(connection)
-            except sqlite3.Error as error:
+            except _FAULTS as error:
                 self._give_up(error)
 
     def measure(self) -> tuple[int, int]:
@@ -239,16 +261,29 @@ class CallCache:
         with self._lock:
             if not size or (connection := self._open()) is None:
                 return size, 0
-            entries = _ask(connection, "SELECT COUNT(*) FROM replies")
+            try:
+                entries = _ask(connection, "SELECT COUNT(*) FROM replies")
+            except _FAULTS as error:
+                self._give_up(error)
+                return size, 0
             return (size if entries else 0), entries
 
     def clear(self) -> None:
         """Delete all entries; other processes may go on using the cache. A damaged file is deleted itself."""
         with self._lock:
             if (connection := self._open() if self.file.is_file() else None) is not None:
-                for statement in ("DELETE FROM replies", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
-                    connection.execute(statement).close()
-                return
+                try:
+                    with _transact(connection):
+                        connection.execute("DROP TABLE replies").close()
+                        connection.execute(_CREATE).close()
+                    for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                        connection.execute(statement).close()
+                except _FAULTS as error:
+                    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _TAKEN:
+                        raise
+                    self._give_up(error)
+                else:
+                    return
         for suffix in _SUFFIXES:
             self.file.with_name(f"{self.file.name}{suffix}").unlink(missing_ok=True)
 
@@ -259,24 +294,31 @@ class CallCache:
                 self._connection.close()
                 self._connection = None
 
-    def _select(self, columns: str, keys: Sequence[str]) -> list[tuple[str, ...]]:
+    def _select(self, keys: Sequence[str], *, is_use: bool = True) -> dict[str, str]:
+        """Return the stored completions by their keys; `is_use` keeps them from being deleted soon."""
         if self.policy != "reuse" or not keys:
-            return []
+            return {}
         with self._lock:
             if (connection := self._open()) is None:
-                return []
+                return {}
             try:
-                statement = f"SELECT {columns} FROM replies WHERE key IN (SELECT value FROM json_each(?))"  # noqa: S608  # our own column names
-                found = connection.execute(statement, (json.dumps(keys),)).fetchall()
-                if found and len(found[0]) > 1 and _measure_used(connection) > _HALF * self.limit:
-                    middle = sum(_find_ends(connection)) // 2
-                    old = [(key, text) for key, text, place in found if int(place) <= middle]
-                    if old:
-                        write_rows(connection, _ADD, old)
-            except sqlite3.Error as error:
+                intact: dict[str, str] = {}
+                old: list[tuple[str, str]] = []
+                is_crowded = is_use and _measure_used(connection) > _HALF * self.limit
+                middle = sum(_find_ends(connection)) // 2 if is_crowded else 0
+                for place, key, text, checksum in connection.execute(_FIND, (json.dumps(keys),)).fetchall():
+                    if checksum != sum_record((key, text)):
+                        self._damaged.add(str(key))
+                        continue
+                    intact[key] = text
+                    if place <= middle:
+                        old.append((key, text))
+                if old:
+                    _write_records(connection, old)
+            except _FAULTS as error:
                 self._give_up(error)
-                return []
-            return found
+                return {}
+            return intact
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
         """Delete what was not used for longest when the cache is too large."""
@@ -294,21 +336,23 @@ class CallCache:
             connection.executescript(f"PRAGMA incremental_vacuum({pages})").close()  # `execute` does one page
 
     def _open(self) -> sqlite3.Connection | None:
-        if self._connection is None and not self._is_given_up:
+        if self._connection is None and self._failure is None:
             try:
                 self._connection = _open_file(self.file)
-            except (OSError, sqlite3.Error) as error:
+            except (OSError, *_FAULTS) as error:
                 self._give_up(error)
         return self._connection
 
     def _give_up(self, error: Exception) -> None:
-        self._is_given_up = True
         if self._connection is not None:
             self._connection.close()
             self._connection = None
         message = f"the call cache `{self.file}` cannot be used: {error}; every call is sent"
-        hint = "make room or correct its rights; a damaged cache may be deleted"
-        self.notices.append(Notice(message, hint=hint))
+        self._failure = Notice(message, hint=f"make room or correct its rights; {_CLEAR_HINT}")
+
+
+def _write_records(connection: sqlite3.Connection, records: Sequence[tuple[str, str]]) -> None:
+    write_rows(connection, _ADD, [(*record, sum_record(record)) for record in records])
 
 
 def _ask(connection: sqlite3.Connection, statement: str) -> int:
@@ -338,13 +382,8 @@ def _open_file(file: Path) -> sqlite3.Connection:
     try:
         # A cache that loses its last entries in a power failure has lost nothing that counts.
         connection.execute("PRAGMA synchronous = NORMAL")
-        if _ask(connection, "PRAGMA user_version") == 1:
-            with _transact(connection):
-                moved = _MOVE if _ask(connection, "PRAGMA user_version") == 1 else ()
-                for statement in moved:  # unless another process was faster
-                    connection.execute(statement).close()
-            for statement in _SETUP:
-                connection.execute(statement).close()
+        # Damaged text need not be text; its checksum tells.
+        connection.text_factory = methodcaller("decode", "ascii", "replace")
         prepare_tables(connection, VERSION, _SETUP)
     except BaseException:
         connection.close()
@@ -384,7 +423,7 @@ def list_caches(names: Collection[str] = (), *, table_limit: int | None = None) 
     Links are not followed.
     """
     home = default_cache_file().parent
-    with closing(CallCache()) as calls:
+    with closing(CallCache("no-cache")) as calls:
         is_link = calls.file.is_symlink()
         uses = [
             CacheUse("calls", "replies of models", calls.file, *calls.measure(), calls.limit, not is_link)
@@ -417,7 +456,7 @@ def clear_cache(use: CacheUse) -> None:
         if use.path.is_symlink() or not use.is_clearable:
             return
         if use.name == "calls":
-            with closing(CallCache(file=use.path)) as calls:
+            with closing(CallCache("no-cache", use.path)) as calls:
                 calls.clear()
         elif use.path.is_dir():
             shutil.rmtree(use.path)

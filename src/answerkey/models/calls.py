@@ -14,7 +14,7 @@ from typing import Protocol
 
 from answerkey.errors import RunError, SolverError
 from answerkey.models.config import Price
-from answerkey.types import CACHE_NAMES, Completion, CompletionStatus, Question, make_encoder
+from answerkey.types import CACHE_NAMES, Completion, Completions, CompletionStatus, Question, make_encoder
 
 MEGABYTE = 1 << 20
 #: Files that are opened beside connections: the journal, the call cache, tables, modules, worker processes.
@@ -284,9 +284,9 @@ class BatchLeft:
 
 @dataclass(frozen=True, slots=True)
 class Reused:
-    """The completions of so many calls were read from the tables of the run, which has them whole."""
+    """These completions were read from the tables of the run, which has them whole."""
 
-    calls: int
+    completions: Completions
 
 
 Event = Finished | Remembered | Retried | BatchSeen | BatchLeft | Reused

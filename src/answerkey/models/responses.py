@@ -21,6 +21,8 @@ from answerkey.types import USAGE_NAMES, Completion, CompletionStatus
 
 #: A small body can be large once it is read: each value in it takes fifty bytes and more.
 MOST_PARTS = 1_000_000
+#: No call has so many tokens, and the sum of any run fits into 64 bits.
+MOST_TOKENS = 1 << 40
 #: Wrappers inside wrappers deeper than this are nobody's reply.
 DEPTH = 8
 
@@ -142,8 +144,10 @@ def _read_mapping(message: Found, depth: int) -> Completion:
 
 
 def read_count(value: object) -> int | None:
-    """Return a number of tokens; None for what is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+    """Return a number of tokens; None for what is none, or so large that sums would overflow."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < MOST_TOKENS else None
 
 
 def _read_one(message: Found) -> Completion:

@@ -39,7 +39,15 @@ from answerkey.run_audit.text import (
 )
 from answerkey.runs import Run, Table, TaskRun, list_forced, name_answerer
 from answerkey.scorers.choice_probabilities import judge_probabilities
-from answerkey.text import clean_numbers, format_chance, format_count, format_number, format_value, is_share
+from answerkey.text import (
+    clean_numbers,
+    format_chance,
+    format_count,
+    format_number,
+    format_value,
+    is_share,
+    say_reused,
+)
 from answerkey.types import GateStatus, MetricValue, ScoreStatus, Validity
 
 COUNTS = ("samples", "scored", "valid", "invalid", "refused", "failed", "errors")
@@ -141,6 +149,8 @@ def _list_notices(run: Run, audited: Mapping[str, Audited]) -> list[str]:
         found.append("; ".join(line for line in kept if line))
     found += [notice for one in audited.values() for notice in one.notices]
     for task in run.tasks.values():
+        if reused := say_reused((task.manifest.get("calls") or {}).values()):
+            found.append(f"{task.key}: {reused}" if len(run.tasks) > 1 else reused)
         if task.repetitions:
             times = len(task.repetitions) + 1
             found.append(f"`{task.key}` was run {times} times: what is shown is the first run")

@@ -38,7 +38,7 @@ from answerkey.text import (
 
 
 def draw_check(checked: Checked, width: int) -> list[Line]:
-    """Return every error, every warning, and how many there are."""
+    """Return every error, every warning, and the count."""
     blocks = [draw_problems(checked.errors, width), *map(draw_notice, checked.notices)]
     found = f"{format_count(len(checked.errors), 'error')}, {format_count(len(checked.notices), 'warning')}"
     rows_seen = format_count(sum(task.rows for task in checked.tasks), "row")

@@ -63,7 +63,7 @@ def draw_summary(run: Run, width: int, *, verbose: bool = False, digits: int | N
     head = Span(run.status, "good" if is_complete else "warn")
     lines = [line(Span(view["title"], "title"), "  ", head)]
     if run.path is not None:
-        lines.append(line(Span("run ", "dim"), str(run.path)))
+        lines.append(line(Span("run ", "dim"), shorten_path(str(run.path))))
     if view["can_go_on"]:
         why = (view["run"].get("stopped") or {}).get("message")
         lines += draw_text(why, width, "warn", indent="") if why else []
@@ -165,6 +165,7 @@ def _draw_facts(run: Run, task: View, width: int, *, verbose: bool) -> list[Line
         facts.append(("completions", f"{said}{column}{thoughts}"))
     facts += [("judge", judge) for judge in task["judges"]]
     facts += [("fallback", model) for model in task["fallbacks"]]
+    facts += [("replies", Span(task["reused"], "warn"))] if "reused" in task else []
     label = dataset.get("display_name") or dataset.get("key") or "in memory"
     file = shorten_path(dataset["file"]) if dataset.get("file") else ""
     used = task["counts"]["samples"]
@@ -522,8 +523,9 @@ def draw_next_steps(run: Run, more: Sequence[tuple[str, str]] = ()) -> list[Line
         sample, what = example
         steps.append((f"answerkey explain {folder} {shlex.quote(sample)}", f"a sample that is {what}"))
     steps.append((f"answerkey audit {folder}", "how far the number can be trusted"))
-    against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
-    steps.append((f"answerkey compare {against}", "is the difference real?"))
+    if run.status == "complete":
+        against = f"{shlex.quote(other)} {folder}" if other else f"{folder} OTHER_RUN"
+        steps.append((f"answerkey compare {against}", "is the difference real?"))
     return _draw_steps((*steps, *more))
 
 

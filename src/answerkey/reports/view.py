@@ -19,7 +19,16 @@ import polars as pl
 from answerkey.datasets.storage import is_stored
 from answerkey.errors import RunError, suggest
 from answerkey.metrics import MODEL_CALL_FAILED, STOPPED_EARLY, average_counts, wilson
-from answerkey.runs import Run, TaskRun, find_place, is_run, list_places, load_run, name_answerer
+from answerkey.runs import (
+    Run,
+    TaskRun,
+    find_place,
+    is_run,
+    list_places,
+    load_run,
+    load_summary,
+    name_answerer,
+)
 from answerkey.text import (
     Cell,
     Line,
@@ -33,6 +42,7 @@ from answerkey.text import (
     is_share,
     lay_out,
     make_visible,
+    say_reused,
 )
 from answerkey.types import MetricValue, ScoreStatus
 
@@ -68,7 +78,7 @@ def _describe_run(run: Run) -> dict[str, Any]:
     about |= {name: run.manifest.get(name) for name in shown}
     about |= {"stopped": run.manifest["stopped"]} if "stopped" in run.manifest else {}
     tasks = [_describe_task(one) for one in run.tasks.values()]
-    return {"run": about, "tasks": tasks, "notices": list(run.manifest.get("notices") or [])}
+    return {"run": about, "tasks": tasks, "notices": list(run.manifest["notices"])}
 
 
 def _describe_task(task: TaskRun) -> dict[str, Any]:
@@ -80,6 +90,7 @@ def _describe_task(task: TaskRun) -> dict[str, Any]:
         totals["readings"] = {**counted, "drawn_from": total}
     repeats = {name: task.manifest.get(name) for name in ("trials", "choice_order", "variant")}
     repeats["repeatability"] = task.repeatability
+    repeats["reused"] = say_reused((task.manifest.get("calls") or {}).values())
     if totals.get("fallback"):
         from answerkey.run_audit.text import describe_fallbacks
 
@@ -104,7 +115,7 @@ def view_run(run: Run) -> dict[str, Any]:
     Numbers stay as they are, infinite ones as well; gates and variants are drawn from the run itself.
     """
     view, is_complete = _describe_run(run), run.status == "complete"
-    entries: Sequence[Mapping[str, Any]] = run.manifest.get("tasks") or []
+    entries: Sequence[Mapping[str, Any]] = run.manifest["tasks"]
     view["title"] = str(run.manifest.get("display_name") or run.key)
     view["can_go_on"] = not is_complete and _can_go_on(run)
     view["unfinished"] = [entry for entry in entries if entry["key"] not in run.tasks]
@@ -203,9 +214,7 @@ def _view_incomplete(task: TaskRun) -> dict[str, Any]:
         advice = "Mend the scorer and use `answerkey rescore` with the changed task file, or allow as many"
         advice += f" samples without a score with `--allow-failed {unscored}`."
         if _find_stopped(task) and task.manifest.get("calls"):
-            advice = (
-                "Mend the scorer and run the task again: replies that were paid for are in the call cache."
-            )
+            advice = "Mend the scorer and run the task again."
     return {"cause": find_cause(task), "advice": advice}
 
 
@@ -261,7 +270,7 @@ def _can_go_on(run: Run) -> bool:
 
     So do samples that a scorer cannot score, once all calls are answered.
     """
-    entries: Sequence[Mapping[str, Any]] = run.manifest.get("tasks") or []
+    entries: Sequence[Mapping[str, Any]] = run.manifest["tasks"]
     is_stopped = "stopped" in run.manifest
     if run.path is None:
         return False
@@ -285,7 +294,7 @@ def list_judges(entry: Mapping[str, Any], role: str | None = None) -> list[str]:
 
 def list_scorer_names(task: TaskRun) -> dict[str, str]:
     """Return scorer key → display name, of the scorers that have one."""
-    scorers: Sequence[Mapping[str, Any]] = task.manifest.get("scorers") or []
+    scorers: Sequence[Mapping[str, Any]] = task.manifest["scorers"]
     return {one["key"]: str(one["display_name"]) for one in scorers if one.get("display_name")}
 
 
@@ -342,17 +351,34 @@ def find_example(run: Run) -> tuple[str, str] | None:
 
 
 def find_neighbour(run: Run) -> str | None:
-    """Return a complete run beside this one with one of its tasks, the newest; None in remote storage."""
+    """Return the newest run beside this one that it can be compared with; None in remote storage."""
     if not isinstance(run.path, Path):
         return None
     beside = [Path(str(one)) / "run.json" for one in list_places(run.path.parent)]
     others = [one for one in beside if one.parent.name != run.path.name]
     for file in sorted(others, key=_find_time, reverse=True)[:SEARCHED_RUNS]:
         with suppress(RunError):
-            other = load_run(file.parent)
-            if other.status == "complete" and other.tasks.keys() & run.tasks.keys():
+            other = load_summary(file.parent)
+            if _can_compare(run, other):
                 return str(file.parent)
     return None
+
+
+def _can_compare(run: Run, other: Run) -> bool:
+    """Return whether two runs have values of the same samples in the tasks they share."""
+    shared = [(task, other.tasks[key]) for key, task in run.tasks.items() if key in other.tasks]
+    if not shared or run.status != "complete" or other.status != "complete":
+        return False
+    datasets = [[one.manifest["dataset"] for one in pair] for pair in shared]
+    if all(first["fingerprint"] == second["fingerprint"] for first, second in datasets):
+        return all(one.counts["scored"] for pair in shared for one in pair)
+    if max(one["samples"] for pair in datasets for one in pair) > SEARCHED_ROWS:
+        return False
+    from answerkey.evaluate.pairs import pair_samples  # loads what few commands need
+
+    for first, second in shared:
+        pair_samples({"a": (run, first), "b": (other, second)}, []).pair_up("a", "b")
+    return True
 
 
 def _find_time(file: Path) -> float:
@@ -376,7 +402,7 @@ def list_folder(folder: str | Path) -> list[dict[str, Any]]:
         row: dict[str, Any] = dict.fromkeys(names) | {"path": str(place), "label": "", "text": ""}
         rows.append(row)
         try:
-            run = load_run(place)
+            run = load_summary(place)
         except RunError as error:
             row |= {"status": "unreadable", "text": error.message}
             continue
@@ -457,7 +483,11 @@ def find_run(name: str) -> Run:
         return load_run(known[0])
     message = f"`{name}` is a folder, but not a run folder" if path.is_dir() else f"there is no run `{name}`"
     message = f"there is no run below `{RUNS}`" if name == "latest" else message
-    hint = suggest(name, [Path(one).name for one in known])
-    hint = f"the newest run in it is `{known[0]}`" if known and path.is_dir() else hint
-    usual = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
-    raise RunError("E501", message, hint=hint or usual)
+    hint = "`answerkey runs` lists the runs of a folder; `answerkey run FILE` makes one"
+    if known:
+        hint = f"the newest run is `{known[0]}`; `answerkey runs` lists the runs of a folder"
+    if not path.is_dir():
+        beside = list_places(path.parent) if path.parent.is_dir() else []
+        names = ["latest", *known, *(Path(one).name for one in known), *map(str, beside)]
+        hint = suggest(name, names if known else names[1:]) or hint
+    raise RunError("E501", message, hint=hint)

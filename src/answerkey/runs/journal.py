@@ -35,6 +35,7 @@ from answerkey.models.cache import (
     decode_completion,
     encode_completion,
     prepare_tables,
+    sum_record,
     write_rows,
 )
 from answerkey.models.calls import Call, Submitted
@@ -92,6 +93,7 @@ _SUM = f"""
 SELECT COUNT(*), SUM(status = 'ERROR'),
     SUM(MAX(0, COALESCE(json_extract(completion, '$.attempts'), 1) - 1)),
     {", ".join(f"SUM(json_extract(completion, '$.{name}'))" for name in USAGE_NAMES)},
+    MIN(json_extract(completion, '$.asked_at')),
     COALESCE(group_concat(json_extract(completion, '$.latency', '$.none'), ''), '[null]')
 FROM calls WHERE place >= ? AND place < ? AND specification = ? AND purpose = ? AND source = ?
 """  # noqa: S608 - constants
@@ -148,14 +150,15 @@ SHARE = 20.0
 OWNER_NAME = "run"
 _ERROR = CompletionStatus.ERROR.value
 #: SQLite's codes for a file that is no longer one of its own; everything else is about writing.
-_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 @dataclass(frozen=True)
 class Usage:
     """What was asked so far for one task, purpose (`solve`, `judge:<scorer>`) and source.
 
-    `tokens` are by their `USAGE_NAMES`; `seconds` is how long calls took, in no order.
+    `tokens` are by their `USAGE_NAMES`; `oldest` is when the oldest reply of the call cache was asked for, in
+    seconds since 1970; `seconds` is how long calls took, in no order.
     """
 
     specification: str
@@ -165,6 +168,7 @@ class Usage:
     failed: int
     retries: int
     tokens: Mapping[str, int]
+    oldest: int | None = None
     seconds: Sequence[float] = field(default=(), compare=False, repr=False)
 
 
@@ -263,20 +267,22 @@ class Journal:
 
     def sum_usage(self, specification: str | None = None) -> list[Usage]:
         """Return what was asked so far, by one task or by all; tokens that were not told count as none."""
-        found: dict[tuple[str, str, str], tuple[list[int], array[float]]] = {}
+        found: dict[tuple[str, str, str], tuple[list[int], list[int], array[float]]] = {}
         with self._lock, self._translated():
             ((last,),) = self._connection.execute("SELECT COALESCE(MAX(place), 0) FROM calls")
             for first in range(0, last + 1, SUMMED_AT_ONCE):
                 block = first, first + SUMMED_AT_ONCE
                 for group in self._connection.execute(_GROUPS, (*block, specification)).fetchall():
-                    *some, text = self._connection.execute(_SUM, (*block, *group)).fetchone()
-                    sums, seconds = found.setdefault(group, ([0] * len(some), array("d")))
+                    *some, oldest, text = self._connection.execute(_SUM, (*block, *group)).fetchone()
+                    sums, dates, seconds = found.setdefault(group, ([0] * len(some), [], array("d")))
+                    dates += [] if oldest is None else [oldest]
                     sums[:] = (one + (more or 0) for one, more in zip(sums, some, strict=True))
                     seconds.extend(one for one in json.loads(text.replace(",null][", ",")) if one is not None)
-        return [
-            Usage(*group, calls, failed, retries, dict(zip(USAGE_NAMES, tokens, strict=True)), seconds)
-            for group, ((calls, failed, retries, *tokens), seconds) in found.items()
-        ]
+        usages = []
+        for group, ((calls, failed, retries, *counts), dates, seconds) in found.items():
+            tokens = dict(zip(USAGE_NAMES, counts, strict=True))
+            usages.append(Usage(*group, calls, failed, retries, tokens, min(dates, default=None), seconds))
+        return usages
 
     def list_failed(self, specification: str) -> list[tuple[str, str, str]]:
         """Return purpose, sample id and error of a task's calls that failed, but those of the cache."""
@@ -391,7 +397,7 @@ class Journal:
         return RunError("E502", f"cannot write the journal of the run: {why}", where=where, hint=hint)
 
     def _damaged(self, why: str) -> RunError:
-        hint = "delete it and resume: calls in the call cache are not repeated"
+        hint = "delete it and resume: its calls are made again"
         where = None if self.file is None else Place(file=str(self.file))
         return RunError("E503", f"the journal of the run is damaged: {why}", where=where, hint=hint)
 
@@ -429,11 +435,6 @@ def _leave_missing(keys: Collection[str], located: Sequence[tuple[object, ...]])
         else:
             missing.pop(str(key), None)
     return missing
-
-
-def sum_record(record: Sequence[object]) -> int:
-    """Return the checksum of a record."""
-    return crc32("\0".join(map(str, record)).encode("utf-8", "surrogatepass"))
 
 
 def mend_records(connection: sqlite3.Connection, schema: str = "main") -> int:
@@ -522,7 +523,7 @@ def bring_journal(store: ObjectStore) -> int:
         copy.replace(own)
     except sqlite3.Error as error:
         message = f"the journal `{found.url}`, or the one of this machine, `{own}`, is damaged: {error}"
-        hint = "delete the damaged one and resume: calls in the other and in the call cache are not repeated"
+        hint = "delete the damaged one and resume: calls in the other are not repeated"
         raise RunError("E503", message, hint=hint) from error
     else:
         return 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 import polars as pl
 
+from answerkey._version import __version__
 from answerkey.datasets.storage import list_objects
 from answerkey.errors import RunError, listing
 from answerkey.runs.store import (
@@ -32,7 +33,6 @@ from answerkey.runs.store import (
 )
 from answerkey.text import Drawn
 from answerkey.types import (
-    USAGE_NAMES,
     Completions,
     Gate,
     GateCheck,
@@ -59,6 +59,7 @@ def _is_count(value: object) -> bool:
 _WORDS: Mapping[str, Any] = {
     "text": lambda value: isinstance(value, str),
     "a count": _is_count,
+    "a whole number": lambda value: type(value) is int,
     "a count above 0": lambda value: _is_count(value) and value > 0,
     "a number": lambda value: type(value) in {int, float} and abs(value) < _MAX_COUNT * 1e100,
     "true or false": lambda value: isinstance(value, bool),
@@ -208,8 +209,15 @@ _MODEL = _nullable(
     {"name": "text", "simulated?": "true or false", "answer_format?": "text", "prefill?": "text"}
 )
 _DATASET = {
-    **dict.fromkeys(("key?", "display_name?", "file?", "fingerprint?", "category?"), "text?"),
-    **dict.fromkeys(("rows_read?", "rows_filtered?", "samples?"), "a count"),
+    **dict.fromkeys(("key", "fingerprint"), "text"),
+    **dict.fromkeys(("display_name", "file", "category"), "text?"),
+    **dict.fromkeys(("rows_read", "rows_filtered", "samples"), "a count"),
+}
+_SELECTION = {
+    "num_samples": "a count?",
+    "subsampling": "head|random",
+    "seed": "a whole number",
+    "stratify_by": "text?",
 }
 _PRICE = {
     **dict.fromkeys(("prompt", "completion"), "a number"),
@@ -219,48 +227,71 @@ _PRICE = {
 _SCORER = {"key": "text", "type?": "text", "title?": "text", "display_name?": "text?", "model?": _MODEL}
 _ENTRY = {
     "key": "text",
-    "display_name?": "text?",
-    "task?": "an object?",
-    "dataset?": _nullable(_DATASET),
-    "model?": _MODEL,
-    "completions?": _nullable(
-        {
-            **dict.fromkeys(("source?", "file?", "sha256?", "column?", "model?"), "text?"),
-            "split_thinking?": "true or false",
-        }
-    ),
-    "config?": "an object?",
-    "scorers?": _nullable([_SCORER]),
-    "encoded?": _nullable({"*": ["text"]}),
-    "calls?": _nullable({"*": {"price?": _nullable(_PRICE)}}),
-    **dict.fromkeys(("selection?", "trials?", "choice_order?", "variant?", "repeatability?"), "an object?"),
+    "display_name": "text?",
+    "task": "an object",
+    "dataset": _DATASET,
+    "model": _MODEL,
+    "completions": {
+        "source": "text",
+        **dict.fromkeys(("file", "sha256", "column", "model?"), "text?"),
+        "split_thinking?": "true or false",
+    },
+    "config": "an object",
+    "scorers": [_SCORER],
+    "selection": (_SELECTION, _rule("its four settings", lambda one: one.keys() == _SELECTION.keys())),
+    "counts": _nullable(_COUNTS),
+    "encoded?": {"*": ["text"]},
+    "calls?": {"*": {"calls": "a count", "price?": _nullable(_PRICE), "oldest_seconds?": "a number?"}},
+    "trials?": {"num_trials": "a count above 0", "score_aggregators": ["an object"]},
+    "repeatability?": {"num_runs": "a count above 0"},
+    **dict.fromkeys(("choice_order?", "variant?"), "an object"),
 }
 _MANIFEST = {
     "key": "text",
     "status": "running|complete|incomplete",
-    "tasks?": [_ENTRY],
-    "display_name?": "text?",
-    **dict.fromkeys(("started_at?", "ended_at?"), "a time?"),
-    "answerkey_version?": "text",
-    "notices?": _nullable(["text"]),
-    "stopped?": _nullable({"message?": "text?", "code?": "text?"}),
-    **dict.fromkeys(("gates?", "policies?"), _nullable(["an object"])),
-    "options?": "an object?",
+    "tasks": [_ENTRY],
+    "display_name": "text",
+    **dict.fromkeys(("started_at", "ended_at?"), "a time"),
+    "notices": ["text"],
+    "stopped?": {"message": "text", "code": "text?"},
+    "gates?": ["an object"],
+    "policies?": ["an object"],
+    "options?": "an object",
     "file?": "text?",
+    "matrix?": ["text"],
+    "rescored_from?": {"path": "text?", "started_at": "text?"},
     "files?": _check_files,
 }
 
 
-def require_manifest(manifest: Mapping[str, object]) -> None:
+def require_manifest(manifest: Mapping[str, Any]) -> None:
     """Require that `run.json` looks as it is written; raise ValueError."""
     _check(_MANIFEST, manifest, "run")
+    require_folder_names(entry["key"] for entry in manifest["tasks"])
     if manifest["status"] != "running" and "files" not in manifest:
         raise ValueError("`run` has no `files`, though it has ended")
+
+
+def require_folder_names(names: Iterable[str]) -> None:
+    """Require that each name is that of a folder, and leads nowhere else; raise ValueError."""
+    for name in names:
+        if not _FOLDER_NAME.fullmatch(name) or name in {".", ".."}:
+            raise ValueError(f"{name!r} cannot be the key of a task")
 
 
 def require_numbers(stored: Mapping[str, object]) -> None:
     """Require that `metrics.json` looks as it is written; raise ValueError."""
     _check(_NUMBERS, stored, "numbers")
+
+
+def require_counts(store: RunStore, entry: Mapping[str, Any], counts: Mapping[str, int]) -> None:
+    """Raise E503 unless the counts of a task in `run.json` are those of its `metrics.json`."""
+    stated = {**entry["counts"], "samples of the dataset": entry["dataset"]["samples"]}
+    counted = {**counts, "samples of the dataset": counts["samples"]}
+    for name, count in counted.items():
+        if stated[name] != count:
+            why = f"it counts {stated[name]:,} {name} of `{entry['key']}`, `metrics.json` {count:,}"
+            raise refuse_changed(store.show("run.json"), why)
 
 
 T = TypeVar("T")
@@ -281,15 +312,12 @@ _FOLDER_NAME = re.compile(r"[^/\\\x00-\x1f]{1,300}")
 class Table:
     """A table of a run in parts, one for each shard, of which any range of rows can be read.
 
-    With `listed`, what `run.json` says of the parts by their names, a part is hashed once, before its first
-    row is used, unless its tag is the one of the list. E503 when the parts are damaged.
+    E503 when the parts are damaged.
     """
 
     store: RunStore
     base: str
-    listed: Listed | None = None
     found: tuple[RunFile, ...] | None = None
-    _checked: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @cached_property
     def parts(self) -> tuple[RunFile, ...]:
@@ -300,20 +328,7 @@ class Table:
 
     @cached_property
     def _rows(self) -> tuple[int, ...]:
-        return tuple(self.store.map(self._count, self.parts))
-
-    def _count(self, part: RunFile) -> int:
-        rows = self.store.count_rows(part)
-        if self.listed is not None and rows != self.listed[part.name]["rows"]:
-            why = f"it has {rows:,} rows, `run.json` another number"
-            raise refuse_changed(self.store.show(part.name), why)
-        return rows
-
-    def _check(self, part: RunFile) -> RunFile:
-        if self.listed is not None and part.name not in self._checked:
-            require_content(self.store, part, self.listed[part.name])
-            self._checked.add(part.name)
-        return part
+        return tuple(self.store.map(self.store.count_rows, self.parts))
 
     def __len__(self) -> int:
         """Return how many rows there are."""
@@ -321,7 +336,7 @@ class Table:
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         """Yield part by part; one is in memory at a time."""
-        return (self.store.read_rows(self._check(part), range(self._count(part))) for part in self.parts)
+        return (self.store.read_rows(part, range(self.store.count_rows(part))) for part in self.parts)
 
     def read(self, offset: int, length: int, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows from `offset` on, at most `length` of them, with all columns or with some."""
@@ -329,7 +344,7 @@ class Table:
         for part, count in zip(self.parts, self._rows, strict=True):
             rows = range(max(offset - start, 0), min(offset + length - start, count))
             if rows:
-                found.append(self.store.read_rows(self._check(part), rows, columns))
+                found.append(self.store.read_rows(part, rows, columns))
             start += count
         return join_parts(found)
 
@@ -361,14 +376,9 @@ class KeptCompletions:
         return replace(self, offset=self.offset + offset, length=length)
 
     def read(self, samples: Samples) -> Completions:
-        """Return the completions of the samples; what older versions did not count is null."""
+        """Return the completions of the samples."""
         length = len(samples) if self.length is None else self.length
-        frame = self.parts.read(self.offset * self.num_trials, length * self.num_trials)
-        known = {one.name for one in getattr(frame.schema["usage"], "fields", ())}
-        absent = [pl.lit(None, pl.Int64).alias(name) for name in USAGE_NAMES if name not in known]
-        return Completions(
-            frame.with_columns(pl.col("usage").struct.with_fields(*absent)) if absent else frame
-        )
+        return Completions(self.parts.read(self.offset * self.num_trials, length * self.num_trials))
 
 
 @dataclass(frozen=True, repr=False)
@@ -415,7 +425,7 @@ class TaskRun:
     @property
     def main_scorer(self) -> str | None:
         """The key of the scorer that the counts belong to: the first with purpose `score`."""
-        scorers: Sequence[Mapping[str, Any]] = self.manifest.get("scorers") or []
+        scorers: Sequence[Mapping[str, Any]] = self.manifest["scorers"]
         first = next((one for one in scorers if one.get("purpose", "score") == "score"), None)
         return (first or (scorers[0] if scorers else {})).get("key")
 
@@ -583,6 +593,12 @@ def load_run(path: Run | str | Path | StoredFolder) -> Run:
     return read_run(store, read_manifest(store))
 
 
+def load_summary(place: RunPlace) -> Run:
+    """Return a run for a list of runs: its tables, which may be large, are not compared with `run.json`."""
+    store = open_store(place)
+    return read_run(store, read_manifest(store), is_compared=False)
+
+
 def load_manifest(place: RunPlace) -> dict[str, Any]:
     """Return `run.json`; E501 when there is none, E503 when it cannot be understood."""
     return read_manifest(open_store(place))
@@ -634,43 +650,35 @@ def read_manifest(store: RunStore) -> dict[str, Any]:
     manifest = store.read_json(file)
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
-        named = "1, which was never published" if version == 1 else repr(version)
-        message = f"`{store.place}` has run format {named}; this release reads {FORMAT_VERSION}"
-        hint = "run it again" if version == 1 else "read it with the release that wrote it, or a newer one"
+        writer = manifest.get("answerkey_version", "another version")
+        message = f"`{store.place}` was written by answerkey {writer}, in run format {version!r}"
+        hint = f"this is answerkey {__version__}, which reads format {FORMAT_VERSION}: run it again"
         raise RunError("E503", message, hint=hint)
+    with understanding(store.place):
+        require_manifest(manifest)
     return manifest
 
 
-def read_run(store: RunStore, manifest: Mapping[str, Any], *, is_own: bool = False) -> Run:
+def read_run(
+    store: RunStore, manifest: Mapping[str, Any], *, is_own: bool = False, is_compared: bool = True
+) -> Run:
     """Return a run as its files and a manifest say, which may not be written yet; E503 when it is none.
 
-    One that `is_own` was written by this process just now, and is not checked.
+    One that `is_own` was written by this process just now, and is not checked; unless it `is_compared`,
+    tables may have changed.
     """
     there = store.list_files("tasks")
-    with _understanding(store.place):
-        if not is_own:
-            require_manifest(manifest)
-        entries = manifest.get("tasks", [])
-        for entry in entries:
-            if not _FOLDER_NAME.fullmatch(key := entry["key"]) or key in {".", ".."}:
-                raise ValueError(f"{key!r} cannot be the key of a task")
+    entries = manifest["tasks"]
     listed: Listed | None = None if is_own else manifest.get("files")
     if listed is not None:
-        require_listed(store, listed, there)
-        # Tables with another tag have changed, or the run is a copy, which is known by its own tags then.
-        other = [
-            file
-            for name, told in listed.items()
-            if name.endswith(".parquet")
-            and "tag" in told
-            and (file := there[name]).tag not in ("", told["tag"])
-        ]
-        store.map(lambda file: require_content(store, file, manifest["files"][file.name]), other)
-        listed = {**listed, **{file.name: {**listed[file.name], "tag": file.tag} for file in other}}
-    with _understanding(store.place):
+        require_listed(store, listed, there, is_complete=manifest["status"] == "complete")
+        tables = [there[name] for name in listed if is_compared and name.endswith(".parquet")]
+        store.map(lambda file: require_content(store, file, listed[file.name]), tables)
+    with understanding(store.place):
         bases = {f"tasks/{entry['key']}": entry for entry in entries}
         bases = {base: entry for base, entry in bases.items() if f"{base}/metrics.json" in there}
-        names = [name for name in there if name.endswith(".json") and "/".join(name.split("/")[:2]) in bases]
+        stored = [name for name in there if name.endswith(".json") and RUN_FILE.fullmatch(name)]
+        names = [name for name in stored if "/".join(name.split("/")[:2]) in bases]
         found = store.map(lambda name: store.read_json(there[name], find_digest(listed, name)), names)
         numbers = dict(zip(names, found, strict=True))
         tasks = {
@@ -695,21 +703,21 @@ def _read_task(
     def open_table(folder: str) -> Table:
         if listed is None:
             return Table(store, folder)
-        told = {name: one for name, one in listed.items() if name.startswith(f"{folder}/")}
-        return Table(store, folder, told, tuple(there[name] for name in sorted(told)))
+        names = sorted(name for name in listed if name.startswith(f"{folder}/"))
+        return Table(store, folder, tuple(there[name] for name in names))
 
     def read_agreement() -> pl.DataFrame:
         file = there.get(f"{base}/{AGREEMENT}")
         if file is None:
             return pl.DataFrame()
-        if listed is not None:
-            require_content(store, file, listed[file.name])
         return store.read_rows(file, range(store.count_rows(file)))
 
     def build(folder: str) -> TaskRun:
         stored = numbers[f"{folder}/metrics.json"]
         if not is_own:
             require_numbers(stored)
+        if listed is not None and folder == base and entry["counts"] is not None:
+            require_counts(store, entry, stored["tally"]["counts"])
         return TaskRun(
             key=entry["key"],
             manifest=entry,
@@ -735,7 +743,7 @@ def _read_task(
 
 
 @contextmanager
-def _understanding(place: RunPlace | None) -> Iterator[None]:
+def understanding(place: RunPlace | None) -> Iterator[None]:
     """Turn what a strange manifest leads to into E503."""
     try:
         yield
@@ -771,13 +779,16 @@ def describe_files(store: RunStore) -> dict[str, dict[str, Any]]:
     return dict(zip(names, store.map(describe, names), strict=True))
 
 
-def require_listed(store: RunStore, listed: Listed, there: Mapping[str, RunFile]) -> None:
+def require_listed(
+    store: RunStore, listed: Listed, there: Mapping[str, RunFile], *, is_complete: bool
+) -> None:
     """Raise E503 unless the files that are there, with their sizes, are those of the list."""
     names = sorted(listed.keys() - there.keys())
     problem = "is missing: `run.json` lists it"
     hint = "copy the run folder again from where it is whole, or run again"
     if not names:
-        names = [name for name in choose_files(there) if name not in listed]
+        expected = sorted(there) if is_complete else choose_files(there)
+        names = [name for name in expected if name not in listed]
         problem = "is not of this run: `run.json` does not list it"
         hint = "remove what was put into the run folder"
     if names:
@@ -790,9 +801,13 @@ def require_listed(store: RunStore, listed: Listed, there: Mapping[str, RunFile]
 
 
 def require_content(store: RunStore, file: RunFile, told: Mapping[str, Any]) -> None:
-    """Raise E503 unless a file has the tag, or else the SHA-256, of the list; it is read for that."""
-    if not file.tag or file.tag != told.get("tag"):
-        require_digest(store.show(file.name), store.digest(file), told["sha256"])
+    """Raise E503 unless a table has the tag of the list, or else its SHA-256 and its number of rows."""
+    if file.tag and file.tag == told.get("tag"):
+        return
+    require_digest(store.show(file.name), store.digest(file), told["sha256"])
+    if (rows := store.count_rows(file)) != told["rows"]:
+        why = f"it has {rows:,} rows, `run.json` says {told['rows']:,}"
+        raise refuse_changed(store.show(file.name), why)
 
 
 def find_digest(listed: Listed | None, name: str) -> str | None:

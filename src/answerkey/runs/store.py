@@ -196,7 +196,7 @@ class RunStore(ABC):
 
     @abstractmethod
     def list_files(self, under: str) -> dict[str, RunFile]:
-        """Return the files of a run below a folder, by name; E503 for what is no plain file."""
+        """Return the files below a folder by name, without hidden ones; E503 for what is no plain file."""
 
     @abstractmethod
     def find_file(self, name: str) -> RunFile | None:
@@ -290,9 +290,10 @@ class RunStore(ABC):
     def list_top(self) -> set[str]:
         """Return the names of what lies right in the run folder."""
 
-    def require_new(self) -> None:
-        """Raise E502 when something is there already."""
-        if self.list_top() - {LOCK_NAME}:
+    def require_new(self, besides: Iterable[str] = ()) -> None:
+        """Raise E502 when something is there already, other than the names `besides`."""
+        drafts = {name for name in self.list_top() if name.endswith(".draft")}  # of killed processes
+        if self.list_top() - {LOCK_NAME, *drafts, *besides}:
             kind = "folder" if isinstance(self.place, Path) else "address"
             message = f"`{self.place}` is there already and not empty"
             raise RunError("E502", message, hint=f"choose a new {kind} with `--out`")
@@ -332,7 +333,7 @@ class FolderStore(RunStore):
         for where, _, names in os.walk(self.place / under):
             for path in (Path(where, name) for name in names):
                 name = path.relative_to(self.place).as_posix()
-                if RUN_FILE.fullmatch(name):
+                if not path.name.startswith("."):
                     found[name] = RunFile(name, _require_plain(path).stat().st_size)
         return dict(sorted(found.items()))
 
@@ -402,7 +403,7 @@ class ObjectStore(RunStore):
         with reaching_storage():
             found = list_objects(self.show(under))
         files = [RunFile(one.url[len(self.place.url) + 1 :], one.size, one.mark) for one in found]
-        return {file.name: file for file in files if RUN_FILE.fullmatch(file.name)}
+        return {file.name: file for file in files if not file.name.rpartition("/")[2].startswith(".")}
 
     def find_file(self, name: str) -> RunFile | None:
         with reaching_storage():

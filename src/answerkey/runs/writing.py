@@ -31,10 +31,13 @@ from answerkey.runs.run import (
     Table,
     describe_files,
     find_digest,
+    is_run,
     join_parts,
     load_run,
     read_manifest,
     read_run,
+    require_folder_names,
+    understanding,
 )
 from answerkey.runs.store import (
     JOURNAL_NAME,
@@ -54,6 +57,10 @@ if TYPE_CHECKING:
     from answerkey.models.cache import CallCache
     from answerkey.runs.journal import Journal, JournalCopies
 
+#: What is there from before a run begins until its `run.json` is written.
+BEGIN_NAME = "begin.json"
+#: The manifest of a run that is about to begin, and the `task.json` of each of its tasks.
+Beginning = Mapping[str, Mapping[str, Any]]
 #: The tables of a task that are in parts.
 TABLES = ("scores", "completions")
 
@@ -63,24 +70,79 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def choose_place(out: str | RunPlace | None, key: str) -> RunPlace:
-    """Return where a new run goes: `runs/<time>-<key>`, numbered when it is taken, unless `out` is named.
+@dataclass(frozen=True)
+class NewFolder:
+    """A folder `runs/<time>-<key>` for a new run, which gets its name when it is made."""
+
+    key: str
+
+    def make(self) -> tuple[Path, list[Path]]:
+        """Make the folder under a name that no other run has taken; return it, and all folders made."""
+        runs = Path("runs")
+        made = [] if runs.exists() else [runs]
+        FolderStore(runs).make_folders([""])
+        stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_-]+', '-', self.key)}"
+        folder, number = runs / stem, 1
+        while True:
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                number += 1
+                folder = runs / f"{stem}-{number}"
+            except OSError as error:
+                message = f"cannot make `{folder}`: {error}"
+                raise RunError("E502", message, hint="choose another with `--out`") from error
+            else:
+                return folder, [folder, *made]
+
+
+def choose_place(out: str | RunPlace | None, key: str) -> RunPlace | NewFolder:
+    """Return where a new run goes: to `out`, or to a new folder below `runs`.
 
     Object storage on which something is there already is E502 before any work is done.
     """
-    if out is not None:
-        place = find_place(out)
-        if isinstance(place, StoredFolder):
-            open_store(place).require_new()
-        return place
-    stem = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{re.sub(r'[^A-Za-z0-9_-]+', '-', key)}"
-    names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
-    return next(path for path in map(Path("runs").joinpath, names) if not path.exists())
+    if out is None:
+        return NewFolder(key)
+    place = find_place(out)
+    if isinstance(place, StoredFolder):
+        _require_free(open_store(place))
+    return place
 
 
-def has_only_begun(place: RunPlace) -> bool:
-    """Return whether a run stopped before its `run.json` was written."""
-    return "run.json" not in (names := open_store(place).list_top()) and "tasks" in names
+def _require_free(store: RunStore) -> None:
+    """Raise E502 when something is there already, other than what a process killed at its start left."""
+    is_left = BEGIN_NAME in store.list_top()
+    store.require_new(besides={BEGIN_NAME, "tasks"} if is_left else ())
+
+
+def write_beginnings(place: RunPlace, runs: Mapping[str, Beginning]) -> None:
+    """Note which runs are about to begin in a folder, by the names of their own folders in it.
+
+    What is killed before they have begun can be begun by `begin_noted`.
+    """
+    store = open_store(place)
+    store.make_folders([""])
+    store.write_json(BEGIN_NAME, {"runs": runs})
+
+
+def forget_beginnings(place: RunPlace) -> None:
+    """Remove the note: the runs have begun, or could not."""
+    open_store(place).remove([BEGIN_NAME])
+
+
+def begin_noted(place: RunPlace) -> None:
+    """Begin the runs in a folder that a killed process was about to begin; no model had been called."""
+    store = open_store(place)
+    file = store.find_file(BEGIN_NAME)
+    if file is None:
+        return
+    with understanding(place):
+        for name, beginning in store.read_json(file)["runs"].items():
+            require_folder_names([name or "run", *beginning["tasks"]])
+            own = place / name if name else place
+            if not is_run(own):
+                start_run(own, beginning["manifest"], beginning["tasks"]).close()
+    forget_beginnings(place)
 
 
 def forget_journal(place: RunPlace | None) -> None:
@@ -92,7 +154,7 @@ def forget_journal(place: RunPlace | None) -> None:
 
 
 def start_run(
-    place: RunPlace | None,
+    place: RunPlace | NewFolder | None,
     manifest: Mapping[str, Any],
     tasks: Mapping[str, Mapping[str, Any]],
     samples: Mapping[str, pl.DataFrame] | None = None,
@@ -103,24 +165,31 @@ def start_run(
     behind, as far as it can be removed. Without a place the run is kept in memory: it has no times, and no
     list of files.
     """
+    made: list[Path] = []
+    if isinstance(place, NewFolder):
+        place, made = place.make()
+    elif isinstance(place, Path):
+        made = [path for path in (place, *place.parents) if not path.exists()]
     store = open_store(place)
-    store.require_new()
+    _require_free(store)
     known = {"format_version": FORMAT_VERSION, **manifest, "status": "running"}
     if place is not None:
         known["started_at"] = now()
-    made = [path for path in (place, *place.parents) if not path.exists()] if isinstance(place, Path) else []
     with ExitStack() as undo:
         for path in reversed(made):
             undo.callback(remove_empty, path)
         store.make_folders([""])
         lock = store.lock()
         undo.callback(lock.close)
-        store.require_new()
+        _require_free(store)
         if isinstance(store, ObjectStore):
             from answerkey.runs.journal import claim_home
 
             claim_home(store, known["started_at"], is_new=True)
+        _remove_files(store)  # of a process that was killed while it began
         undo.callback(_remove_files, store)
+        if place is not None:
+            write_beginnings(place, {} if samples else {"": {"manifest": known, "tasks": tasks}})
         for key, source in tasks.items():
             TaskWriter(store, f"tasks/{key}").make()
             store.write_json(f"tasks/{key}/task.json", source)
@@ -128,6 +197,7 @@ def start_run(
                 store.make_folders([f"tasks/{key}/samples"])
                 store.write_frame(f"tasks/{key}/samples/part-00000.parquet", samples[key])
         store.write_json("run.json", known)
+        store.remove([BEGIN_NAME])
         undo.pop_all()
     return RunWriter(store, known, lock, made=made)
 
@@ -157,7 +227,7 @@ def save_run(run: Run, path: str | RunPlace) -> Run:
 
 def _remove_files(store: RunStore) -> None:
     with suppress(OSError, RunError):  # without `run.json` the rest is no run
-        store.remove(["run.json", *store.list_files("tasks")])
+        store.remove(["run.json", *store.list_files("tasks"), BEGIN_NAME])
         if isinstance(store, FolderStore):
             shutil.rmtree(store.place / "tasks")
 
@@ -200,7 +270,8 @@ class RunWriter:
         """Say in `run.json` that the run goes on, with these changes; not if its journal cannot be read."""
         self._reopen_journal()
         self.is_resumed = True
-        self.manifest |= {**changes, "status": "running"}
+        entries = [{**entry, "counts": None} for entry in self.manifest["tasks"]]
+        self.manifest |= {**changes, "status": "running", "tasks": entries}
         for name in ("ended_at", "stopped", "gates", "files"):
             self.manifest.pop(name, None)
         self.write_manifest()

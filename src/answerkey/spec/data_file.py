@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from answerkey.datasets.questions import DATASET_ROLES, SAID_ROLES, QuestionColumns, find_columns
+from answerkey.datasets.questions import (
+    DATASET_ROLES,
+    SAID_ROLES,
+    QuestionColumns,
+    find_columns,
+    fold_name,
+    list_cells,
+    read_column,
+)
 from answerkey.datasets.recognition import recognise
-from answerkey.errors import Place, SpecError, listing, suggest
+from answerkey.datasets.rows import Rows, iterate_blocks
+from answerkey.errors import DataError, Place, SpecError, listing, suggest
 from answerkey.spec.nodes import Problems, name_key
 from answerkey.spec.project import Overrides
 from answerkey.spec.ready_made import write_yaml
@@ -22,7 +34,7 @@ _PROMPT = """\
 {{ letter }}. {{ text }}
 {%- endfor %}
 
-Answer with the letter of the right option and nothing else.
+Answer with the {{ 'number' if sample.choices[0] < 'A' else 'letter' }} of the right option and nothing else.
 Answer:"""
 _SCORER = {
     "type": "string_equals_mcqa",
@@ -38,12 +50,34 @@ _COMMENTS = {
 }
 
 
-def recognise_file(given: str | Path, overrides: Overrides) -> tuple[QuestionColumns, int, str | None]:
-    """Return what the columns of a data file are, and how many rows say so; raises as `recognise`.
+#: Columns that hold images: `image`, `image_1`, `img_path`, `decoded_image`, …
+_IMAGE = re.compile(r"(decoded)?(image|img|picture|photo|figure)s?(path|file|url|bytes)?\d*")
 
-    The third is what is said of a column of completions that is not used.
 
+@dataclass(frozen=True)
+class DataFile:
+    """What is recognised in a data file.
+
+    `completions` is a column of completions, `images` are those of images; they need not be used. `header`
+    are the names of the columns where the file does not say them.
     """
+
+    columns: QuestionColumns
+    count: int
+    completions: str | None
+    images: tuple[str, ...]
+    header: tuple[str, ...] | None
+
+    def note_unused(self, overrides: Overrides) -> str | None:
+        """Return what is said of completions that are not used; None where all are."""
+        if self.completions is None or self.completions in self.columns.taken:
+            return None
+        instead = "the model answers" if overrides.model is not None else "others are given"
+        return f"completions in `{self.completions}` are not used: {instead}"
+
+
+def recognise_file(given: str | Path, overrides: Overrides) -> DataFile:
+    """Return what the columns of a data file are; raises as `recognise`."""
     columns, roles = dict(overrides.columns), tuple[str, ...](DATASET_ROLES)
     if overrides.model is not None or overrides.completions is not None:
         roles = tuple(role for role in roles if role != "completion")
@@ -55,11 +89,7 @@ def recognise_file(given: str | Path, overrides: Overrides) -> tuple[QuestionCol
     path = Path(given)
     known = path.stat() if not is_remote(str(given)) and path.is_file() else None
     stamp = known and (known.st_mtime_ns, known.st_size)
-    found, count, name = _recognise(str(given), tuple(columns.items()), roles, stamp)
-    if name is None or name in found.taken:
-        return found, count, None
-    instead = "the model answers" if overrides.model is not None else "others are given"
-    return found, count, f"completions in `{name}` are not used: {instead}"
+    return _recognise(str(given), tuple(columns.items()), roles, stamp)
 
 
 @lru_cache(maxsize=16)
@@ -68,37 +98,60 @@ def _recognise(
     columns: tuple[tuple[str, str], ...],
     roles: tuple[str, ...],
     stamp: tuple[int, int] | None,  # noqa: ARG001 - a file that has changed is another one
-) -> tuple[QuestionColumns, int, str | None]:
-    rows = DatasetSpec.of_path(given).source.read(name=given).rows
+) -> DataFile:
+    source = DatasetSpec.of_questions(given).source
+    rows = source.read(name=given).rows
     named = find_columns(tuple(rows.columns), ("completion",)).columns.get("completion")
-    return recognise(rows, dict(columns), roles), len(rows), named
+    found = recognise(rows, dict(columns), roles)
+    images = [name for name in rows.columns if _IMAGE.fullmatch(fold_name(name)) and _is_filled(rows, name)]
+    return DataFile(found, len(rows), named, tuple(images), getattr(source, "header", None))
+
+
+def _is_filled(rows: Rows, name: str) -> bool:
+    return any(any(list_cells(read_column(block, name))) for _, block in iterate_blocks(rows, [name]))
 
 
 def describe_file(given: str | Path, overrides: Overrides) -> str:
     """Return the line that says what was recognised in a data file."""
-    found, count, unused = recognise_file(given, overrides)
-    told = f"{Path(show_file(given)).name}: {count:,} row{'' if count == 1 else 's'}; {found.describe()}"
-    return f"{told}; {unused}" if unused else told
+    file = recognise_file(given, overrides)
+    counted = f"{file.count:,} row{'' if file.count == 1 else 's'}"
+    header = "no header line" if file.header else None
+    parts = filter(None, [counted, header, file.columns.describe(), file.note_unused(overrides)])
+    return f"{Path(show_file(given)).name}: {'; '.join(parts)}"
 
 
-def make_run(given: str | Path, overrides: Overrides, problems: Problems) -> dict[str, Any]:
+def make_run(
+    given: str | Path, overrides: Overrides, problems: Problems, *, shows_images: bool = False
+) -> dict[str, Any]:
     """Return a data file as a run file would describe it, with the dataset and the task in it.
 
-    The completions of the file are scored, unless the caller names a model, or others; that is noticed.
+    The completions of the file are scored, unless the caller names a model, or others; that is noticed. A
+    model is asked about images only where the prompt `shows_images`, as in a project that is written.
     """
+    path = shlex.quote(str(given))
     if overrides.dataset is not None:
-        message = f"`--dataset` is of a task, and `{given}` is a data file"
-        raise SpecError("E119", message, hint="leave one of them out")
-    found, _, unused = recognise_file(given, overrides)
-    if unused:
+        message = f"`{given}` is a data file: it brings its own samples, and `--dataset` is for a task"
+        hint = f"leave `--dataset` out: `answerkey run {path} --model MODEL`"
+        raise SpecError("E119", message, hint=hint)
+    file = recognise_file(given, overrides)
+    if unused := file.note_unused(overrides):
         problems.notice(unused, Place(file=show_file(given)))
-    said, dataset = found.say(), DatasetSpec.of_path(given)
+    said, dataset = file.columns.say(), DatasetSpec.of_questions(given)
+    is_asked = "completion" not in said and overrides.completions is None
+    if is_asked and file.images and not shows_images:
+        message = f"images in {listing(file.images)} are not shown without a task file: the model would guess"
+        hint = f"write a project whose prompt shows them: `answerkey init my-eval --dataset {path}`"
+        raise DataError("E215", message, where=Place(file=show_file(given)), hint=hint)
     key = name_key(dataset.key) or "data"
     place = getattr(dataset.source, "path_field", "url")
     source = {"type": dataset.source.type, place: getattr(dataset.source, place), "questions": said}
+    source |= {"header": list(file.header)} if file.header else {}
     definition: dict[str, Any] = {"scorers": [_SCORER]}
     if "completion" not in said:
-        content = (_PASSAGE if "passage" in said else "") + _PROMPT
+        content: object = (_PASSAGE if "passage" in said else "") + _PROMPT
+        if is_asked and file.images:
+            images = [{"type": "image", "image": f"{{{{ sample[{name!r}] }}}}"} for name in file.images]
+            content = [*images, {"type": "text", "text": content}]
         builder = {"type": "chat_completion", "input_messages": [{"role": "user", "content": content}]}
         definition = {"solver": {"type": "single_turn_solver", "input_builder": builder}, **definition}
     return {
@@ -110,7 +163,7 @@ def make_run(given: str | Path, overrides: Overrides, problems: Problems) -> dic
 
 def write_project(given: str | Path, overrides: Overrides, folder: Path) -> dict[str, str]:
     """Return a data file as the files of a project in a folder, by their names."""
-    run = make_run(given, overrides, Problems())
+    run = make_run(given, overrides, Problems(), shows_images=True)
     (dataset,), (task,), (asked,) = run["datasets"], run["tasks"], run["evaluation"]["task_specifications"]
     for place in dataset["source"].keys() & {"file_path", "url"}:
         dataset["source"][place] = _relate(dataset["source"][place], folder)

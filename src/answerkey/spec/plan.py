@@ -49,6 +49,7 @@ from answerkey.spec.ready_made import (
     list_ready_made,
     load_ready_made,
     open_raw_files,
+    suggest_ready_made,
 )
 from answerkey.spec.shapes import SpecificationFields, carry_over
 from answerkey.spec.sources import (
@@ -635,6 +636,10 @@ def _open(
         hint = "name the columns in the task, or in `questions` of the dataset"
         raise SpecError("E119", f"`--column` is for a data file, and `{path}` is none", hint=hint)
     source = path if isinstance(path, Mapping) else find_file(Path(path))
+    if isinstance(source, Path) and not source.suffix and not source.exists():
+        message = f"there is no file and no ready-made task `{path}`"
+        hint = suggest_ready_made(str(path)) or "`answerkey tasks` lists the ready-made tasks"
+        raise SpecError("E101", message, where=Place(file=str(path)), hint=hint)
     known = Definitions.open(source.parent if isinstance(source, Path) else Path(), overrides, problems)
     if isinstance(source, Mapping) or source.suffix.lower() in YAML_ENDINGS:
         return known, known.read(source)

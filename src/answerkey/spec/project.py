@@ -13,6 +13,7 @@ from os import environ
 from pathlib import Path
 from typing import Generic, Literal, Self, TypeVar
 
+from answerkey.datasets.formats import split_endings
 from answerkey.datasets.sources import Source
 from answerkey.errors import AnswerkeyError, Place, SpecError, listing, suggest
 from answerkey.models.config import SECRET_NAME, ModelConfig, Origin, Secret
@@ -412,4 +413,7 @@ def find_file(path: Path) -> Path:
     files = sorted(one.as_posix() for one in path.iterdir() if one.suffix in {".yaml", ".yml"})
     named = f", such as {listing(files, limit=3)}," if files else ""
     hint = f"name a task file{named} or write a `run.yaml` there"
+    data = sorted(one.as_posix() for one in path.iterdir() if split_endings(one)[0])
+    if data and not files:
+        hint = f"name one of its data files: {listing(data, limit=3)}"
     raise SpecError("E101", f"folder `{path.as_posix()}` holds no `run.yaml`", where=where, hint=hint)

@@ -20,7 +20,15 @@ from urllib.parse import urlsplit
 
 from answerkey.datasets.sources import UrlSource, list_files
 from answerkey.datasets.tables import load_table, matches
-from answerkey.errors import AnswerkeyError, DataError, Place, SpecError, listing, raise_all, suggest
+from answerkey.errors import (
+    AnswerkeyError,
+    DataError,
+    Place,
+    SpecError,
+    find_near,
+    listing,
+    raise_all,
+)
 from answerkey.spec.config import Config, Given, read_parameters, resolve_config
 from answerkey.spec.nodes import Node, Problems, from_plain, parse_yaml, to_plain
 from answerkey.spec.project import RUN_NAMES
@@ -162,12 +170,25 @@ def find_ready_made(given: object) -> str | None:
     return None if is_project else name
 
 
+def suggest_ready_made(name: str) -> str | None:
+    """Return the hint to the ready-made task that a name may mean, and to its part that has that name."""
+    wanted = name.lower().replace("-", "_")
+    near = find_near(wanted, _paths()) or [one for one in _paths() if wanted.startswith(f"{one}_")]
+    if not near:
+        return None
+    for entry in to_plain(load_ready_made(near[-1]).task)["config_spec"]:
+        for value in entry.get("allowed_values", ()):
+            if str(value).lower().replace("-", "_") == wanted:
+                return f"did you mean `{near[-1]}` with `--config {entry['key']}={value}`?"
+    return f"did you mean `{near[-1]}`?"
+
+
 @cache
 def load_ready_made(name: str) -> ReadyMade:
     """Return a ready-made task; raises SpecError for a name that there is not."""
     paths = _paths()
     if name not in paths:
-        near = suggest(name, paths) or f"there are: {listing(paths)}"
+        near = suggest_ready_made(name) or f"there are: {listing(paths)}"
         raise SpecError("E113", f"there is no ready-made task `{name}`", hint=near)
     root = parse_yaml(paths[name].read_text(encoding="utf-8"), f"{FOLDER}/{name}.yaml", Problems())
     told = {one.name for one in fields(Form)} - {"how"}

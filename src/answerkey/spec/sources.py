@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from urllib.parse import unquote
 
 from answerkey.datasets import sources
 from answerkey.datasets.formats import split_endings
+from answerkey.datasets.questions import TRUTH_ROLES, find_columns
 from answerkey.datasets.sources import SOURCES, Source
 from answerkey.datasets.storage import hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
@@ -27,6 +30,8 @@ _WITH_VALUE = frozenset(
 #: A JSON file that is an object with one of these keys is a task or run file; no such file is longer.
 _SPEC_KEYS = ("definition", "tasks", "evaluation", "datasets", "models", "task_specifications", "source")
 _LONGEST_SPEC = 1_000_000
+#: So many characters show the first row of a table.
+_LOOKED_AT = 100_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,17 @@ class DatasetSpec:
         else:
             source = sources.LocalSource(file_path=str(real))
         return cls(key=name_dataset(path), source=source)
+
+    @classmethod
+    def of_questions(cls, path: str | Path) -> DatasetSpec:
+        """Return the dataset of a data file whose columns are to be recognised.
+
+        CSV without a header line gets the columns of MMLU's own files: question, options, truth.
+        """
+        dataset = cls.of_path(path)
+        if isinstance(dataset.source, sources.LocalSource) and (header := find_header(Path(path))):
+            return replace(dataset, source=replace(dataset.source, header=header))
+        return dataset
 
     def locate(self, error: AnswerkeyError) -> AnswerkeyError:
         """Return an error of reading the rows, placed in the dataset's file where that is at fault."""
@@ -83,6 +99,23 @@ class DatasetSpec:
         if column is None or column not in getattr(self.source, "columns", {}):
             return None
         return columns.key_place(column) if columns.get(column) is not None else columns.place
+
+
+def find_header(path: Path) -> tuple[str, ...] | None:
+    """Return the names of the columns if the first line of a CSV or TSV file is a question itself."""
+    mark = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
+    if mark is None or not path.is_file():
+        return None
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+        lines = stream.read(_LOOKED_AT).splitlines(keepends=True)
+    try:
+        cells = next(csv.reader(lines, delimiter=mark), [])
+    except csv.Error:
+        return None
+    letters = string.ascii_uppercase[: max(len(cells) - 2, 0)]
+    named = find_columns(tuple(cells), ("question", *TRUTH_ROLES)).columns
+    is_row = len(letters) > 1 and not named and " " in cells[0] and cells[-1].strip() in [*letters]
+    return ("question", *letters, "answer") if is_row else None
 
 
 def name_dataset(path: str | Path) -> str:

@@ -6,7 +6,7 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from answerkey.spec.nodes import Node, Problems, from_plain, walk_scalars
 from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter
 from answerkey.spec.validation import Fields, Part, assign_keys, report_template, validate_node
-from answerkey.templates import ACTION_NAMES, Template, find_whole
+from answerkey.templates import ACTION_NAMES, find_whole
 from answerkey.types import Known, Purpose, Samples
 
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
@@ -121,16 +121,6 @@ class Task:
         if len(path) > 1 and path[0] == "config_spec" and path[1] in self.config_places:
             return self.config_places[str(path[1])]
         return self.places.at(*path).place
-
-    def templates(self) -> Iterator[tuple[str, Template]]:
-        """Yield every template that is evaluated per row, with the name of its field."""
-        if self.solver is not None:
-            yield from ((f"solver.{name}", one) for name, one in self.solver.compile_templates()[0].items())
-        for step in self.scoring:
-            compiled, _ = compile_templates(step.scorer)
-            yield from ((f"{step.key}.{name}", one) for name, one in compiled.items())
-        for action in self.actions:
-            yield f"action {action.key}.expression", action.filter.template
 
 
 class ForeseenMetric(NamedTuple):

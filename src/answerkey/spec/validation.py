@@ -434,8 +434,8 @@ class Part:
     def model(self, kind: str) -> type[Fields]:
         """Return the model of the YAML of one kind."""
         own = fields_of(self.registry[kind])
-        names = Literal[kind, kind.replace("-", "_")]
-        return extend_fields(own, own.__name__ + self.suffix, self.common, type=(names, ...))
+        kinds = (Literal[kind, kind.replace("-", "_")], ...)
+        return extend_fields(own, own.__name__ + self.suffix, self.common, type=kinds)
 
     def choose(self, node: Node, problems: Problems) -> str | None:
         """Return the `type` that a node names; report a missing, unknown or foreign one.

@@ -43,7 +43,7 @@ from answerkey.reports.html import describe_comparison, hash_source
 from answerkey.reports.overview import describe_overview, name_dataset
 from answerkey.reports.samples import Query, SampleTable
 from answerkey.reports.view import label_metric
-from answerkey.runs import Run, TaskRun, list_places, load_run, name_answerer
+from answerkey.runs import Run, TaskRun, list_places, load_run, load_summary, name_answerer
 from answerkey.runs.lock import LOCK_NAME, is_alive
 from answerkey.runs.store import JOURNAL_NAME, PART, FolderStore
 from answerkey.text import clean_numbers, is_share, make_visible
@@ -115,7 +115,7 @@ class RunFolder:
         """
         if run.status == "complete":
             return {"status": run.status, "progress": None}
-        seen, tasks = self.count_done(), run.manifest.get("tasks") or ()
+        seen, tasks = self.count_done(), run.manifest["tasks"]
         total = 0
         for entry in tasks:
             trials = (entry.get("trials") or {}).get("num_trials", 1)
@@ -303,7 +303,7 @@ class Catalog:
         about = {"id": entry.id, "label": entry.label}
         try:
             key = (entry.id, entry.read_mark())
-            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_run(entry.path))})
+            listed = self._listed.get(key, lambda: {**about, **describe_listed(load_summary(entry.path))})
             if listed["status"] == "complete":
                 return {**listed, "progress": None}
             return {**listed, **entry.describe_state(self.open(entry))}
@@ -337,11 +337,11 @@ def describe_listed(run: Run) -> Plain:
                 "name": task.manifest.get("display_name"),
                 "model": name_answerer(task.manifest, with_folder=False),
                 "dataset": name_dataset(task),
-                "fingerprint": (task.manifest.get("dataset") or {}).get("fingerprint"),
+                "fingerprint": task.manifest["dataset"]["fingerprint"],
                 **number,
             }
         )
-    models = dict.fromkeys(name_answerer(one, with_folder=False) for one in run.manifest.get("tasks") or [])
+    models = dict.fromkeys(name_answerer(one, with_folder=False) for one in run.manifest["tasks"])
     samples = [task.counts["samples"] for task in run.tasks.values()]
     main = tasks[0] if tasks else _NO_NUMBER
     described: Plain = clean_numbers(

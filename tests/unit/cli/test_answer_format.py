@@ -57,7 +57,7 @@ def list_choices(server: TestServer) -> list[list[str]]:
 
 def test_every_rule_sees_the_bare_letter(call: Call, server: TestServer) -> None:
     """The first character is no `{`; summary, `run.json`, `--json` and Markdown name the format."""
-    done = call("run", *name(server), "--out", "forced")
+    done = call("run", *name(server), "--out", "forced", "--cache-policy", "update")
     assert (done.code, MARK in done.out, "Accuracy 100.00 %" in done.out) == (0, True, True)
     assert sorted(list_choices(server)) == [["A", "B", "C"], ["A", "B", "C", "D"]]
     assert call("show", "forced", "--json").json["tasks"][0]["model"]["answer_format"] == "choice"
@@ -67,7 +67,8 @@ def test_every_rule_sees_the_bare_letter(call: Call, server: TestServer) -> None
     assert describe_overview(load_run("forced"))["tasks"][0]["forced"] == {"answer format": MARK[15:-1]}
     kept = load_run("forced").tasks["quiz"].completions
     assert (kept["completion"].to_list(), kept["raw"][0]) == (["B", "D"], '{"answer": "B"}')
-    again = call("run", *name(server), "--dry-run", "--json").json["dry_run"]["tasks"][0]
+    reuse = ("--cache-policy", "reuse", "--dry-run", "--json")
+    again = call("run", *name(server), *reuse).json["dry_run"]["tasks"][0]
     assert (again["calls"], again["cached"]) == (0, 2)
 
 

@@ -108,11 +108,12 @@ def test_what_is_missing_or_surplus_or_changed_is_named(
 @pytest.mark.parametrize(
     ("command", "file"),
     [
-        *[(name, COMPLETIONS) for name in ("explain", "export", "audit", "report", "rescore")],
-        *[(name, SCORES) for name in ("explain", "export", "audit", "report", "compare")],
+        (name, file)
+        for name in ("show", "compare", "explain", "export", "audit", "report", "rescore")
+        for file in (COMPLETIONS, SCORES)
     ],
 )
-def test_a_changed_part_is_named_when_it_is_read(call: Call, spoiled: Path, command: str, file: str) -> None:
+def test_a_changed_part_is_named(call: Call, spoiled: Path, command: str, file: str) -> None:
     """One bit of its data is enough."""
     flip(spoiled / file, 40)
     require_named(call, spoiled, command, file, "has changed since the run ended: its SHA-256 is ")
@@ -130,7 +131,71 @@ def test_a_list_of_other_rows_is_told(call: Call, spoiled: Path) -> None:
     told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
     told["files"][SCORES]["rows"] = 3
     (spoiled / "run.json").write_text(json.dumps(told), encoding="utf-8")
-    require_named(call, spoiled, "explain", SCORES, "has changed since the run ended: it has 4 rows")
+    require_named(call, spoiled, "show", SCORES, "has changed since the run ended: it has 4 rows")
+
+
+@pytest.mark.parametrize("command", ["show", "compare", "report"])
+@pytest.mark.parametrize(
+    ("part", "name", "words"),
+    [
+        ("counts", "valid", "it counts 9 valid of `small`"),
+        ("dataset", "samples", "it counts 9 samples of the"),
+    ],
+)
+def test_a_changed_count_is_told(
+    call: Call, spoiled: Path, command: str, part: str, name: str, words: str
+) -> None:
+    """The counts of `run.json` are those of `metrics.json`."""
+    told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
+    told["tasks"][0][part][name] = 9
+    (spoiled / "run.json").write_text(json.dumps(told), encoding="utf-8")
+    require_named(call, spoiled, command, "run.json", f"has changed since the run ended: {words}")
+
+
+@pytest.mark.parametrize("command", ["show", "compare", "report"])
+@pytest.mark.parametrize("file", ["tasks/small/notes.txt", "tasks/other/scores/part-00000.parquet"])
+def test_a_file_that_the_run_did_not_write_is_named(
+    call: Call, spoiled: Path, command: str, file: str
+) -> None:
+    """Whatever its name; hidden files, and those beside `tasks`, are the user's."""
+    for name in (file, "report.html", "tasks/.DS_Store"):
+        (spoiled / name).parent.mkdir(parents=True, exist_ok=True)
+        (spoiled / name).write_text("x", encoding="utf-8")
+    require_named(call, spoiled, command, file, "is not of this run: `run.json` does not list it")
+    (spoiled / file).unlink()
+    assert call("show", spoiled).code == 0
+
+
+@pytest.mark.parametrize("command", ["show", "compare", "report", "rescore", "resume"])
+@pytest.mark.parametrize(
+    ("way", "value", "words"),
+    [
+        (("selection",), None, "`run.tasks[0]` has no `selection`"),
+        (("dataset",), None, "`run.tasks[0]` has no `dataset`"),
+        (("dataset", "fingerprint"), None, "`run.tasks[0].dataset` has no `fingerprint`"),
+        (("dataset",), [1], "`run.tasks[0].dataset` is [1], not an object"),
+        (("dataset", "fingerprint"), 7, "`run.tasks[0].dataset.fingerprint` is 7, not text"),
+        (("selection", "seed"), "x", "`run.tasks[0].selection.seed` is 'x', not a whole number"),
+        (("selection", "more"), 1, "not its four settings"),
+    ],
+)
+def test_a_run_json_that_lacks_something_is_damaged(
+    call: Call, spoiled: Path, command: str, way: tuple[str, ...], value: object, words: str
+) -> None:
+    """E503 says what; it is no bug of ours."""
+    told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
+    entry = told["tasks"][0]
+    for name in way[:-1]:
+        entry = entry[name]
+    if value is None:
+        del entry[way[-1]]
+    else:
+        entry[way[-1]] = value
+    (spoiled / "run.json").write_text(json.dumps(told), encoding="utf-8")
+    done = call(command, spoiled)
+    assert done.code == 2
+    assert "error[E503]" in done.err
+    assert words in done.err
 
 
 def test_a_list_of_runs_shows_which_one_is_damaged(call: Call, spoiled: Path) -> None:
@@ -151,13 +216,15 @@ def test_run_json_lists_rows_bytes_and_hash_of_every_file(spoiled: Path) -> None
     assert told["files"][SCORES] == {"rows": 4, "bytes": size, "sha256": told["files"][SCORES]["sha256"]}
 
 
-def test_the_first_format_was_never_published(call: Call, spoiled: Path) -> None:
-    """It is refused with that sentence."""
+def test_a_run_of_another_version_names_it(call: Call, spoiled: Path) -> None:
+    """One error says which version wrote it."""
     told = json.loads((spoiled / "run.json").read_text(encoding="utf-8"))
-    (spoiled / "run.json").write_text(json.dumps(told | {"format_version": 1}), encoding="utf-8")
+    (spoiled / "run.json").write_text(
+        json.dumps(told | {"format_version": 1, "answerkey_version": "0.1.0"}), encoding="utf-8"
+    )
     done = call("show", spoiled)
     assert done.code == 2
-    assert f"`{spoiled}` has run format 1, which was never published; this release reads 2" in done.err
+    assert f"error[E503]: `{spoiled}` was written by answerkey 0.1.0, in run format 1" in done.err
 
 
 @pytest.mark.usefixtures("spoiled")

@@ -182,7 +182,7 @@ def test_the_caller_corrects_what_was_recognised(call: Call) -> None:
         ("bare.jsonl", [{"question": "?", "answer": "A"}], "", "E206", "no column holds the options"),
         ("mine.jsonl", ROWS, "--column answr=x", "E119", "nothing is called `answr`"),
         ("mine.jsonl", ROWS, "--column truth=nope", "E206", "truth: there is no column `nope`"),
-        ("mine.jsonl", ROWS, "--dataset mine.jsonl", "E119", "`--dataset` is of a task"),
+        ("mine.jsonl", ROWS, "--dataset mine.jsonl", "E119", "`--dataset` is for a task"),
         ("mine.jsonl", ROWS, "--config x=1", "E110", "unknown config name `x`"),
         ("empty.csv", b"", "", "E210", "the file is empty"),
         ("empty.parquet", b"", "", "E210", "the file is empty"),
@@ -319,3 +319,114 @@ def test_python_takes_a_data_file(mine: str) -> None:
     assert ak.score("both.jsonl").metrics["Accuracy"].value == 0.25
     (found,) = ak.audit_dataset(mine)
     assert (found.rows, found.fields["truth form"]) == (4, "index")
+
+
+def test_mmlus_own_csv_has_no_header(call: Call, tmp_path: Path) -> None:
+    """Its columns are question, options and the letter of the truth; a project says so."""
+    lines = [f"{question},{','.join(options)},{'ABCD'[place]}\n" for question, options, place in CAPITALS]
+    Path("abstract_test.csv").write_text("".join(lines))
+    told = call("run", "abstract_test.csv", "--model", KNOWING, "--json", "--save", "new")
+    (task,) = told.json["tasks"]
+    assert (told.code, task["counts"]["samples"], task["metrics"][0]["value"]) == (0, 4, 1.0)
+    assert told.err.startswith(
+        "abstract_test.csv: 4 rows; no header line; question `question`, options `A`, `B`, `C`, `D`, "
+        "truth `answer` (label)\n"
+    )
+    again = call("run", str(tmp_path / "new"), "--model", KNOWING, "--json")
+    assert strip(again.json) == strip(told.json)
+    assert call("audit-dataset", "abstract_test.csv", "-q").code == 0
+
+
+def test_many_options_are_numbered(call: Call) -> None:
+    """The prompt asks for a number, and replies of two digits are read."""
+    options = [f"name {number}" for number in range(1, 31)]
+    rows = [{"question": "Who?", "options": options, "answer": place} for place in (0, 9, 26, 26, 29)]
+    write_rows(Path("many.jsonl"), rows)
+    asked = call("run", "many.jsonl", "--model", "builtin/random", "--dry-run").out
+    assert "  | 27. name 27\n" in asked
+    assert "  | Answer with the number of the right option and nothing else.\n" in asked
+    replies = ["1", "The answer is 10.", "27", "The answer is 27.", "3"]
+    write_rows(Path("replies.jsonl"), [{"completion": reply} for reply in replies])
+    told = call("score", "many.jsonl", "--completions", "replies.jsonl", "--json")
+    (task,) = told.json["tasks"]
+    assert (task["counts"]["valid"], task["metrics"][0]["value"]) == (5, 0.8)
+
+
+def test_json_booleans_are_true_and_false(call: Call) -> None:
+    """Whoever answers in these words is understood."""
+    rows = [{"question": f"Is {number} even?", "answer": number % 2 == 0} for number in range(4)]
+    replies = [{"completion": "True"}, {"completion": "False"}, {"completion": "A"}, {"completion": "A"}]
+    write_rows(Path("even.jsonl"), rows)
+    write_rows(Path("replies.jsonl"), replies)
+    told = call("score", "even.jsonl", "--completions", "replies.jsonl", "--json")
+    assert told.err == "even.jsonl: 4 rows; question `question`, truth `answer` (true or false)\n"
+    (task,) = told.json["tasks"]
+    assert (task["counts"]["valid"], task["metrics"][0]["value"]) == (4, 0.75)
+
+
+def test_long_labels_beside_texts_become_letters(call: Call) -> None:
+    """The model sees the texts, and one line says that the labels are others."""
+    rows = [
+        {
+            "question": question,
+            "choices": ["A1", "A2", "A3", "A4"],
+            "options": options,
+            "answer": f"A{place + 1}",
+        }
+        for question, options, place in CAPITALS
+    ]
+    write_rows(Path("labels.jsonl"), rows)
+    told = call("run", "labels.jsonl", "--model", "builtin/random", "--dry-run")
+    assert "  | A. Lyon\n  | B. Paris\n  | C. Nice\n  | D. Lille\n" in told.out
+    assert "choices `choices` (labels shown as A, B, …), truth `answer` (label)\n" in told.err
+
+
+def test_images_are_shown_by_a_project(call: Call) -> None:
+    """A model is never asked blind; completions can be scored all the same."""
+    write_rows(Path("seen.jsonl"), [{**row, "image_1": "a.png", "image_2": None} for row in ROWS])
+    refused = call("run", "seen.jsonl", "--model", "builtin/random")
+    assert (refused.code, "error[E215]: images in `image_1` are not shown" in refused.err) == (2, True)
+    write_rows(Path("replies.jsonl"), [{"completion": "B"}] * 4)
+    scored = call("score", "seen.jsonl", "--completions", "replies.jsonl", "--json")
+    assert (scored.code, scored.json["tasks"][0]["metrics"][0]["value"]) == (0, 0.25)
+    assert call("init", "my-eval", "--dataset", "seen.jsonl").code == 0
+    assert "image: \"{{ sample['image_1'] }}\"" in Path("my-eval/task.yaml").read_text()
+    Path("a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 16)
+    assert call("check", "my-eval").code == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"options": "red | green | blue"}, ["--column", "options=options:|"]),
+        ({"id": "same"}, ["--column", "id="]),
+        ({"answer": ["A", "C"]}, ["--column", "truth=answer:label", "--allow-failed", "2"]),
+        ({"answer": "AC"}, ["--column", "truth=answer:label", "--allow-failed", "2"]),
+    ],
+)
+def test_what_an_error_proposes_works(call: Call, columns: dict[str, object], words: list[str]) -> None:
+    """Pasted behind the command that failed, it makes a run of it."""
+    usual = {"question": "Which?", "options": ["red", "green", "blue"], "answer": "A"}
+    is_truth = "answer" in columns
+    rows = [{**usual, **({} if is_truth and number > 1 else columns)} for number in range(6)]
+    write_rows(Path("mine.jsonl"), rows)
+    refused = call("run", "mine.jsonl", "--model", KNOWING)
+    assert refused.code == 2
+    assert words[1] in refused.err
+    told = call("run", "mine.jsonl", "--model", KNOWING, "--json", *words)
+    counts = told.json["tasks"][0]["counts"]
+    assert (counts["scored"], counts["failed"]) == ((4, 2) if is_truth else (6, 0))
+
+
+def test_check_warns_of_questions_with_too_few_options(call: Call) -> None:
+    """One option is always right, and of two that are the same nobody can tell which is meant."""
+    rows = [dict(row) for row in ROWS]
+    rows[1] |= {"options": ["Lima"]}
+    rows[2] |= {"options": ["Osaka", "Osaka ", "Nagoya", "Tokyo"]}
+    write_rows(Path("odd.jsonl"), rows)
+    told = call("check", "odd.jsonl", "--json")
+    assert told.code == 0
+    assert [one["message"] for one in told.json["notices"]] == [
+        "1 of 4 questions have only one option: sample `000002`",
+        "1 of 4 questions have the same option twice: sample `000003`",
+    ]

@@ -62,7 +62,8 @@ def test_cached_tokens_are_counted_priced_and_exported(
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 40}}
     said = {"choices": [{"message": {"role": "assistant", "content": "A"}}], "usage": usage}
     server.change(Reply(body=json.dumps(said).encode()))
-    done = call("run", *words, "--num-samples", "10", "--out", "here", "--price", "1:2:0.1", "--json")
+    words = [*words, "--num-samples", "10", "--cache-policy", "reuse"]
+    done = call("run", *words, "--out", "here", "--price", "1:2:0.1", "--json")
     calls = done.json["tasks"][0]["calls"]["solve"]
     assert (calls["prompt_tokens"], calls["cached_tokens"], calls["cache_write_tokens"]) == (1000, 400, 0)
     assert calls["cost"] == pytest.approx((600 * 1 + 400 * 0.1 + 100 * 2) / 1e6)
@@ -73,7 +74,7 @@ def test_cached_tokens_are_counted_priced_and_exported(
     assert [json.loads(row)["token_usage"] for row in rows] == [told] * 10
     for folder, cost in (("here", calls["cost"] / 10), ("again", 0.0)):  # again: from the cache
         if folder == "again":
-            assert call("run", *words, "--num-samples", "10", "--out", folder, "--price", "1:2:0.1").code == 0
+            assert call("run", *words, "--out", folder, "--price", "1:2:0.1").code == 0
         row = json.loads(call("export", folder, "--to", "jsonl").out.splitlines()[0])
         assert row["cost"] == pytest.approx(cost)
         assert (row["run"], row["model"], row["cached_tokens"]) == (folder, calls_model(folder), 40)
@@ -85,6 +86,7 @@ def test_cached_tokens_are_counted_priced_and_exported(
 
 def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[str]) -> None:
     """It asks nothing, and counts only the calls that would be made: prompts by characters, `max_tokens`."""
+    plain, words = words, [*words, "--cache-policy", "reuse"]
     before = call("run", *words, "--dry-run", "--json").json["dry_run"]["tasks"][0]
     assert (before["calls"], before["cached"], before["cost"]) == (120, 0, None)
     assert server.asked.total == 0
@@ -93,7 +95,7 @@ def test_a_dry_run_knows_the_cache(call: Call, server: TestServer, words: list[s
     assert (after["calls"], after["cached"]) == (20, 100)
     assert after["prompt_tokens"] == 65
     assert "  calls              20, and 100 from the cache\n" in call("run", *words, "--dry-run").out
-    words = [*words[:-1], f"{server.url}?max_tokens=10#m", "--price", "1000:2000", "--dry-run"]
+    words = [*plain[:-1], f"{server.url}?max_tokens=10#m", "--price", "1000:2000", "--dry-run"]
     anew = call("run", *words, "--cache-policy", "update", "--json").json["dry_run"]["tasks"][0]
     assert (anew["calls"], anew["completion_tokens"]) == (120, 1200)
     assert anew["cost"] == pytest.approx(anew["prompt_tokens"] / 1000 + 2.4)
@@ -442,10 +444,10 @@ def test_parameters_of_a_url_reach_the_model(call: Call, server: TestServer, wor
     assert [(one.body or {})["temperature"] for one in server.asked.requests] == [0.25] * 3
     server.change(canary="temperature")
     assert call("run", *words[:-1], model, "--out", "there", "--num-samples", "6").code == 0
-    assert server.asked.canary_places == {"body": 3}
+    assert server.asked.canary_places == {"body": 6}
     server.change(canary="api-version=7")
     assert call("run", *words[:-1], model, "--out", "yonder", "--num-samples", "9").code == 0
-    assert server.asked.canary_places == {"body": 3, "path": 3}
+    assert server.asked.canary_places == {"body": 6, "path": 9}
 
 
 def run_with_files(most: int, *words: str) -> subprocess.CompletedProcess[str]:

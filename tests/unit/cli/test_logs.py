@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.contract.test_first_mistakes import write_inspect_log
+from tests.unit.importers.test_promptfoo import row as promptfoo_row
+from tests.unit.importers.test_promptfoo import whole
 
 from answerkey.cli import run as cli
 from answerkey.importers import READERS
@@ -46,11 +50,12 @@ def test_a_file_of_questions_is_no_log(call: Call) -> None:
     """And no importer is looked for; a folder with a run file is that."""
     file = write("data.jsonl", *[{**ASKED, "id": str(one), "completion": "B"} for one in range(3)])
     assert call("score", file, "--json").json["tasks"][0]["metrics"][0]["value"] == 1.0
-    assert cli.open_given(file, None, None) == file  # type: ignore[arg-type]  # nothing is said
+    options = {"read_as": None, "task": None, "score": None, "single_answers": False}
+    assert cli.open_given(file, dict(options), None) == file  # type: ignore[arg-type]  # nothing is said
     Path("project").mkdir()
     shutil.copy(LOGS / "inspect.eval", "project")
     Path("project/run.yaml").write_text("", encoding="utf-8")
-    assert cli.open_given("project", None, None) == "project"  # type: ignore[arg-type]  # same
+    assert cli.open_given("project", dict(options), None) == "project"  # type: ignore[arg-type]  # same
 
 
 def test_a_file_that_is_both_needs_a_word(call: Call) -> None:
@@ -92,3 +97,77 @@ def test_every_kind_of_log_has_a_mark() -> None:
         for keys in (*getattr(reader, "row_keys", ()), *getattr(reader, "head_keys", ())):
             text = json.dumps(dict.fromkeys(sorted(keys)))
             assert cli._MARKS.search(text.encode()), (kind, keys)
+
+
+def test_a_warning_about_a_log_is_said_once_and_its_hint_works(call: Call) -> None:
+    """It has its lines, and the option in its hint is one of the command."""
+    shutil.copytree(LOGS / "lm-eval", "lm")
+    done = call("score", "lm")
+    assert done.err.startswith(
+        "lm: log (lm-eval)\n"
+        "warning: task `made_text`: filter `strict` is taken; others: `loose`\n"
+        "  --> lm\n"
+        "  = help: `--task made_text --score exact_match,loose` takes another\n"
+    )
+    (words,) = re.findall(r"help: `(.+)` takes another", done.err)
+    theirs = call("score", "lm", *words.split(), "--json").json["tasks"][0]["tally"]["theirs"]
+    assert (theirs["compared"], theirs["both_right"], theirs["both_wrong"]) == (8, 5, 2)
+
+
+def test_a_run_of_a_log_names_the_log_and_not_the_cache(call: Call) -> None:
+    """In the summary, also of a run that is shown later, and of the log itself."""
+    shutil.copytree(LOGS / "lm-eval", "lm")
+    for words in (("score", "lm"), ("show", "latest"), ("show", "lm")):
+        out = call(*words).out
+        assert "  completions  of " in out
+        assert ", recorded in lm\n" in out
+        assert "(lm, 8 samples)" in out
+        assert "project" not in out
+    assert "run lm\n" in out
+
+
+def test_a_copy_of_a_log_is_shown_by_its_own_name(call: Call) -> None:
+    """What was imported before from another place is not taken for it."""
+    for name in ("one", "two"):
+        shutil.copytree(LOGS / "lm-eval", name)
+        assert f"  --> {name}\n" in call("score", name).err
+
+
+def test_options_of_the_import_are_options_of_score(call: Call) -> None:
+    """`--single-answers` and `--allow-failed` do what the messages say."""
+    Path("log.json").write_text(write_inspect_log("A,B", "A"))
+    assert call("score", "log.json", "--single-answers", "--json").json["tasks"][0]["counts"]["scored"] == 1
+    Path("cut.json").write_text(write_inspect_log("A", "A", stated=5))
+    assert (
+        call("score", "cut.json", "--allow-failed", "3", "--json").json["tasks"][0]["counts"]["scored"] == 2
+    )
+
+
+def test_another_provider_of_a_promptfoo_log_can_be_scored(call: Call) -> None:
+    """As the notice about the others says."""
+    rows = [promptfoo_row(0, "A"), promptfoo_row(0, "B", promptIdx=1, provider={"id": "other"})]
+    Path("res.json").write_text(json.dumps(whole(*rows)))
+    done = call("score", "res.json")
+    assert "  = help: `--column provider=NAME` and `--column prompt=LABEL` take another\n" in done.err
+    other = call("score", "res.json", "--column", "provider=other", "--json").json["tasks"][0]
+    assert other["metrics"][0]["value"] == 1.0
+
+
+def test_a_batch_is_scored_with_its_questions(call: Call) -> None:
+    """Also after the questions have changed."""
+    body = '{"choices": [{"message": {"role": "assistant", "content": "A"}}]}'
+    Path("out.jsonl").write_text(f'{{"custom_id": "1", "response": {{"body": {body}}}, "error": null}}\n')
+    for answer, accuracy in (("A", 1.0), ("B", 0.0)):
+        question = f'{{"id": "1", "question": "?", "options": ["x", "y"], "answer": "{answer}"}}\n'
+        Path("questions.jsonl").write_text(question)
+        done = call("score", "out.jsonl", "--dataset", "questions.jsonl", "--json")
+        assert done.json["tasks"][0]["metrics"][0]["value"] == accuracy
+
+
+def test_a_hint_of_a_log_that_is_shown_names_the_command_with_its_option(call: Call) -> None:
+    """`show` has no such option."""
+    Path("log.json").write_text(write_inspect_log("A,B", "A"))
+    done = call("show", "log.json")
+    assert done.code == 2
+    said = "`--single-answers` leaves them out and takes the other 1; "
+    assert f"{said}these are options of `answerkey score log.json`\n" in done.err

@@ -115,6 +115,29 @@ def test_the_next_steps_name_this_run(call: Call, project: Path) -> None:
     assert "  answerkey compare runs/b runs/a " in call("show", "runs/a").err
 
 
+def test_a_comparison_that_cannot_be_made_is_not_proposed(call: Call, project: Path) -> None:
+    """Beside a run with other truths there is nothing to compare with."""
+    words = ("score", project / "task.yaml", "--dataset", "rows.jsonl")
+    for name, answers in {"a": "ABC", "b": "BBC"}.items():
+        write_rows(Path("rows.jsonl"), [{"answer": answer, "completion": "A"} for answer in answers])
+        done = call(*words, "--out", f"runs/{name}")
+    assert "E508" in call("compare", "runs/a", "runs/b").err
+    assert "  answerkey compare runs/b OTHER_RUN " in done.err
+
+
+def test_two_columns_of_one_file_are_one_dataset(call: Call) -> None:
+    """Runs of its questions are compared without a word about other datasets."""
+    rows = [
+        {"question": f"q{n}", "options": ["x", "y"], "answer": "AB"[n % 2], "gpt": "A", "claude": "B"}
+        for n in range(4)
+    ]
+    write_rows(Path("rows.jsonl"), rows)
+    for name in ("gpt", "claude"):
+        assert call("score", "rows.jsonl", "--completion-column", name, "--out", name).code == 0
+    compared = call("compare", "gpt", "claude")
+    assert (compared.code, compared.err) == (0, "")
+
+
 def test_a_run_of_two_tasks(call: Call, project: Path) -> None:
     """The list has the number of the first, by its name; a sample is explained in both; export needs one."""
     task = (project / "task.yaml").read_text(encoding="utf-8")

@@ -204,15 +204,6 @@ def test_resume_finds_runs_by_name(call: Call, stopped: Path) -> None:
     assert call("resume", "latest").code == 0
 
 
-def test_a_run_without_run_json_starts_again(call: Call) -> None:
-    """E507 says how."""
-    Path("half/tasks").mkdir(parents=True)
-    refused = call("resume", "half")
-    assert refused.code == 2
-    assert refused.err.startswith("error[E507]: `half` stopped before its `run.json` was written")
-    assert "start again with `answerkey run`" in refused.err
-
-
 def test_a_run_in_use_is_refused(call: Call, stopped: Path) -> None:
     """E506 names the process."""
     with reopen_run(stopped):

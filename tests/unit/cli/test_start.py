@@ -22,7 +22,6 @@ from answerkey.viewer.server import Catalog
 
 from .conftest import Call, write_rows
 
-RUN = Path(__file__).parents[2] / "compat" / "kept" / "runs" / "live"
 UNUSED = {
     *("jinja2", "ruamel", "aiohttp"),
     *(f"answerkey.{one}" for one in ("spec", "templates", "scorers", "models.client")),
@@ -60,10 +59,11 @@ def test_quiet_is_understood_before_and_after_the_command(call: Call, words: tup
     ("commands", "unused"),
     [
         ([["--help"], ["run", "--help"]], {"polars", "pydantic", "ruamel", "jinja2", "rich"}),
-        ([["-q", "show", str(RUN)], ["show", str(RUN), "--json"], ["runs", str(RUN.parent)]], UNUSED),
+        ([["-q", "show", "small/done"], ["show", "small/done", "--json"], ["runs", "small"]], UNUSED),
     ],
     ids=["help", "show"],
 )
+@pytest.mark.usefixtures("run_folder")
 def test_no_more_is_loaded_than_a_command_needs(commands: list[list[str]], unused: set[str]) -> None:
     """Help needs no library for tables or YAML; showing a run needs no model and no template engine."""
     script = (
@@ -109,7 +109,7 @@ def test_scoring_loads_no_more_than_it_needs(tmp_path: Path) -> None:
         ("bash_complete", "tasks jc", ["jcommonsenseqa"]),
         ("bash_complete", "run x --model builtin/s", ["builtin/simulated"]),
         ("bash_complete", "show l", ["latest", "l"]),
-        ("bash_complete", "check --pol", ["--policies"]),
+        ("bash_complete", "check --see", ["--seed"]),
         ("zsh_source", "", None),
     ],
 )
@@ -284,7 +284,7 @@ def test_what_is_broken_ends_the_import_unless_it_is_allowed(call: Call, log: Pa
     assert refused.code == 2
     assert "error[E202]: the line has no `custom_id`" in refused.err
     assert "mine.jsonl:3" in refused.err
-    assert "= help: `--allow-failed N` leaves up to N broken ones out" in refused.err
+    assert "= help: copy the log again, or import the rest with `--allow-failed 2`" in refused.err
     assert call("import", "openai-batch", log, "--allow-failed", "2").code == 0
 
 
@@ -346,7 +346,7 @@ def test_completions_of_the_caller_are_not_said_to_be_of_the_log(call: Call) -> 
 def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the user's cache folder, with two entries of the call cache and an imported log."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with closing(CallCache()) as cache:
+    with closing(CallCache("reuse")) as cache:
         cache.add([("a", Completion("A" * 2_000_000)), ("b", Completion("B"))])
     (tmp_path / "cache" / "answerkey" / "logs" / "abc").mkdir(parents=True)
     return tmp_path / "cache" / "answerkey"

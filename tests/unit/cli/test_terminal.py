@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import NoReturn, cast
 
 import pytest
 from rich.console import Console
+from tests.forked import Forked
 
 from answerkey.cli import main
 from answerkey.cli.console import BlockDisplay, Display, LineDisplay, open_display, wants_colour, write_lines
@@ -21,6 +23,7 @@ from answerkey.errors import DataError, Problems, SolverError, SpecError
 from answerkey.evaluate import runner
 from answerkey.evaluate.session import CallProgress, Judged, Observer
 from answerkey.models.calls import BatchSeen
+from answerkey.testing import Behaviour, TestServer
 from answerkey.text import Line, Span, line, make_visible, plain_text
 from answerkey.types import Notice
 
@@ -222,6 +225,47 @@ def test_a_reader_that_goes_away_is_no_failure(run_folder: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("colour", "words", "code"),
+    [
+        ("NO_COLOR", ["run", "rows.jsonl", "--model", "MODEL", "--out", "made"], 3),
+        ("FORCE_COLOR", ["run", "rows.jsonl", "--model", "MODEL", "--out", "made", "--json", "-q"], 3),
+        ("FORCE_COLOR", ["run", "rows.jsonl", "--model", "builtin/random", "--fail-under", "0.9"], 1),
+        ("NO_COLOR", ["show", "done"], 1),
+        ("NO_COLOR", ["show", "done", "--format", "markdown"], 1),
+        ("FORCE_COLOR", ["show", "nothing"], 2),
+        ("NO_COLOR", ["nothing"], 2),
+        ("NO_COLOR", ["export", "done"], 0),
+        ("NO_COLOR", ["--help"], 0),
+    ],
+)
+def test_the_exit_code_is_true_though_nobody_reads(
+    colour: str, words: list[str], code: int, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`answerkey run … 2>&1 | head -3` exits with 3, 1 or 2 as it would without the pipe."""
+    monkeypatch.setenv(colour, "1")
+    rows = [{"question": f"Which {n}?", "options": ["x", "y"], "answer": "AB"[n % 2]} for n in range(20)]
+    write_rows(Path("rows.jsonl"), rows)
+    if "done" in words:
+        made = ("run", "rows.jsonl", "--model", "builtin/random", "--fail-under", "0.9", "--out", "done")
+        assert call(*made).code == 1
+    with TestServer("A", Behaviour(faults={"400": 0.5}, faulty_attempts=None)) as server:
+        named = [word.replace("MODEL", f"{server.url}#m") for word in words]
+        reading, writing = os.pipe()
+        os.close(reading)
+        try:
+            with Forked(named, stdout=writing, stderr=writing) as process:
+                assert process.wait() == code
+        finally:
+            os.close(writing)
+
+
+def test_a_command_whose_streams_are_closed_ends_as_usual() -> None:
+    """`answerkey show nothing >&- 2>&-` is no bug of ours: exit code 2."""
+    command = f"{sys.executable} -m answerkey show nothing <&- >&- 2>&-"
+    assert subprocess.run(command, shell=True, check=False).returncode == 2  # noqa: S602 - of ours
 
 
 @dataclass

@@ -263,8 +263,8 @@ def test_hostile_names_are_names() -> None:
 
 
 def test_cells_that_hold_nothing_are_told_when_rows_are_checked() -> None:
-    """A row without options keeps its place, with null; a column of ids must be one."""
-    rows = [*ask(*["B"] * 19, id="same"), {"question": "?", "options": None, "answer": "A", "id": "x"}]
+    """A row without options keeps its place, with null; ids of articles may come again."""
+    rows = [*ask(*["B"] * 19, doc_id="same"), {"question": "?", "options": None, "answer": "A"}]
     found, frame = read(rows)
     assert "id" not in found.columns
     assert (frame["options"][19], frame["choices"][19], frame["truth"][19]) == (None, None, "A")

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -84,12 +85,19 @@ def test_a_file_that_is_refused_leaves_nothing(tmp_path: Path, folder: Path) -> 
 
 
 def test_a_damaged_entry_is_made_anew(tmp_path: Path, folder: Path) -> None:
-    """An entry that cannot be read counts as none."""
-    first = describe(load_table(write_rows(tmp_path / "a.jsonl")))
+    """A changed entry is named, and built again; even one that can be read has other values then."""
+    first = load_table(write_rows(tmp_path / "a.jsonl"))
     (entry,) = list_entries(folder)
-    entry.write_bytes(b"PAR1 no more")
-    assert describe(load_table(tmp_path / "a.jsonl")) == first
-    assert entry.stat().st_size > 100
+    raw = entry.read_bytes()
+    assert b"question 0" in raw
+    for damaged in (b"PAR1 no more", raw.replace(b"question 0", b"question 8"), raw[:-1]):
+        entry.write_bytes(damaged)
+        again = load_table(tmp_path / "a.jsonl")
+        told = f"the table cache was damaged: `{entry}` is built again from `{tmp_path / 'a.jsonl'}`"
+        assert again.notices[-1].message == told
+        assert describe(replace(again, notices=first.notices)) == describe(first)
+        assert entry.read_bytes() == raw
+        assert load_table(tmp_path / "a.jsonl").notices == first.notices
     assert folder.stat().st_mode & 0o077 == 0, "rows of a dataset are nobody else's business"
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import answerkey as ak
-from answerkey.evaluate import checks
 
 if TYPE_CHECKING:
     from tests.unit.evaluate.conftest import Project
@@ -142,69 +141,45 @@ def answer(*values: object, **more: object) -> list[dict[str, object]]:
     return [{"answer": value, **more} for value in values]
 
 
-def test_good_rows_stay_as_they_are(project: Project) -> None:
-    """A line is offered that mends the bad rows and leaves the good ones; none that would spoil those."""
-    (told,) = find_common(project, answer(*"ABCD", "(A)", "(B)", "(C)"))
-    assert told.startswith("3 of 7 rows: the ground truth is a label with marks around it\n")
-    assert "ground_truth_choice: \"{{ sample.answer | trim('()') }}\"" in told
-    mixed = find_common(project, answer(*"ABCD", "0", "1", "2"))
-    assert [one.partition(":")[0] for one in mixed] == [
-        "sample `000005`",
-        "sample `000006`",
-        "sample `000007`",
-    ]
+def test_rows_that_are_few_are_told_singly(project: Project) -> None:
+    """What less than half of the rows have is no mistake of the scorer."""
+    told = find_common(project, answer(*"ABCD", "(A)", "(B)", "(C)"))
+    assert [one.partition(":")[0] for one in told] == [f"sample `00000{number}`" for number in (5, 6, 7)]
 
 
 @pytest.mark.parametrize("odd", [None, -1, True, 7, "B"])
 def test_no_line_gives_a_truth_to_a_row_that_has_none(project: Project, odd: object) -> None:
     """`'ABCD'[-1]` would be D and `'B' | int` 0: where a row is not so, the line fails on it."""
-    told = find_common(project, answer(0, 1, 2, 3, odd))
-    if odd == "B":  # which is good: no line leaves it so
-        assert [one.partition(":")[0] for one in told] == [
-            f"sample `00000{number}`" for number in range(1, 5)
-        ]
-        return
-    assert told[0].startswith("4 of 5 rows: the ground truth is the position of its choice, counted from 0")
-    assert told[1].startswith("sample `000005`: ground truth")
-    line = json.loads(told[0].partition("ground_truth_choice: ")[2])
+    (told,) = find_common(project, answer(0, 1, 2, 3, odd))
+    count = "4 of 5" if odd == "B" else "all 5"
+    assert told.startswith(f"{count} rows: the ground truth is none of the choices\n")
+    line = json.loads(told.partition("ground_truth_choice: ")[2])
     left = find_common(project, answer(0, 1, 2, 3, odd), ground_truth_choice=line)
     assert [one.startswith("sample `000005`") for one in left] == [True]
-
-
-def test_positions_beside_choices_that_are_digits(project: Project) -> None:
-    """Truths 0 to 3 with the choices 1 to 4: three of four look good, and all of them are meant otherwise."""
-    (told,) = find_common(project, answer(0, 1, 2, 3), choices=["1", "2", "3", "4"])
-    assert told.startswith("1 of 4 rows: the ground truth is the position of its choice, counted from 0\n")
-    assert "ground_truth_choice: \"{{ '1234'[sample.answer] }}\"" in told
 
 
 @pytest.mark.parametrize(
     ("row", "fields", "line"),
     [
         (
-            {"A": "red", "B": "blue", "answer": "blue"},
-            {"choices": ["A", "B"]},
-            "{{ 'AB'[[sample['A'], sample['B']].index(sample.answer)] }}",
-        ),
-        (
             {"answer": "blue", "texts": ["red", "blue"]},
             {"choices": ["A", "B"], "options": "{{ sample.texts }}"},
             "{{ 'AB'[sample.texts.index(sample.answer)] }}",
         ),
         (
-            {"answer": 1, "labels": ["A", "B"]},
+            {"answer": 0, "labels": ["A", "B"]},
             {"choices": "{{ sample.labels }}"},
             "{{ sample.labels[sample.answer] }}",
         ),
         (
             {"the answer": "(B)"},
             {"ground_truth_choice": "{{ sample['the answer'] }}"},
-            "{{ sample['the answer'] | trim('()') }}",
+            "{{ sample['the answer'] | trim('()[].:,;*_ ') | upper }}",
         ),
         (
-            {"answer": "b)"},
-            {"ground_truth_choice": "{{ sample.answer | replace(')', '') }}"},
-            "{{ (sample.answer | replace(')', '')) | upper }}",
+            {"answer": "B)"},
+            {"choices": ["a", "b"]},
+            "{{ sample.answer | trim('()[].:,;*_ ') | lower }}",
         ),
     ],
 )
@@ -213,41 +188,40 @@ def test_the_line_is_made_of_what_is_written(
 ) -> None:
     """Its columns, its labels, its options; and it mends the rows."""
     (told,) = find_common(project, [row] * 4, **fields)
-    assert f'ground_truth_choice: "{line}"' in told
+    assert told.endswith(f'\nwrite in the scorer:\nground_truth_choice: "{line}"')
     assert find_common(project, [row] * 4, **{**fields, "ground_truth_choice": line}) == []
 
 
-def test_choices_of_any_number_get_as_many_labels(project: Project) -> None:
-    """Rows with two, three and four options, and truths that are positions: both lines work together."""
-    texts = ["red", "green", "blue", "grey"]
-    rows: list[dict[str, object]] = [{"options": texts[:size], "answer": size - 2} for size in (2, 3, 4) * 3]
-    (told,) = find_common(project, rows, choices="{{ sample.options }}")
-    lines = dict(one.split(": ", 1) for one in told.split("write in the scorer:\n")[1].split("\n"))
-    assert list(lines) == ["choices", "options", "ground_truth_choice"]
-    assert find_common(project, rows, **{name: json.loads(one) for name, one in lines.items()}) == []
+@pytest.mark.parametrize(
+    ("cell", "choices", "options"),
+    [
+        (["red", "green"], "{{ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[:sample.texts | length] | list }}", None),
+        ([{"key": "A", "text": "red"}], "{{ sample.texts | map(attribute='key') | list }}", None),
+        ({"label": ["A"], "text": ["red"]}, "{{ sample.texts.label }}", "{{ sample.texts.text }}"),
+    ],
+)
+def test_choices_that_are_no_labels_get_lines_of_their_own(
+    project: Project, cell: object, choices: str, options: str | None
+) -> None:
+    """The labels, and the texts beside them."""
+    (told,) = find_common(project, answer(*"AAA", texts=cell), choices="{{ sample.texts }}")
+    lines = {"choices": choices, "options": options or "{{ sample.texts }}"}
+    assert told.endswith("\n".join(f'{name}: "{line}"' for name, line in lines.items()))
+    assert find_common(project, answer(*"AAA", texts=cell), **lines) == []
 
 
-def test_what_is_common_is_found_over_all_shards(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts are of the whole dataset; of rows that are not so, twenty are told and the rest is counted."""
-    monkeypatch.setattr(checks, "SHARD_ROWS", 7)
-    told = find_common(project, answer(*[0, 1, 2, 3] * 20, *["E"] * 60))
-    assert told[0].startswith("80 of 140 rows: the ground truth is the position of its choice")
-    assert [one.partition(":")[0] for one in told[1:]] == [
-        *(f"sample `{number:06}`" for number in range(81, 101)),
-        "scorer `string_equals_mcqa`",
-    ]
-    assert "40 more rows have the same problem" in told[-1]
-    assert "`--allow-failed 60`" in told[1]
+def test_good_rows_do_not_hide_what_the_others_have_in_common(project: Project) -> None:
+    """It is counted over all rows, and told once."""
+    (told,) = find_common(project, answer(*[0, 1, 2, 3] * 20, *"AB"))
+    assert told.startswith("80 of 82 rows: the ground truth is none of the choices\n")
 
 
 def test_a_template_that_is_more_than_a_column_is_left_alone(project: Project) -> None:
-    """Nothing can be put around it: what the rows have in common is not told, and they are told singly."""
-    told = find_common(project, answer(*"abc"), ground_truth_choice="({{ sample.answer }})")
-    assert [one.partition(":")[0] for one in told] == [
-        "sample `000001`",
-        "sample `000002`",
-        "sample `000003`",
-    ]
+    """Nothing can be put around it: rows are told singly, or the columns are named where all are alike."""
+    singly = find_common(project, answer(*"abc"), ground_truth_choice="({{ sample.answer }})")
+    assert [one.partition(":")[0] for one in singly] == [f"sample `00000{number}`" for number in (1, 2, 3)]
+    (told,) = find_common(project, answer(*"aaa"), ground_truth_choice="({{ sample.answer }})")
+    assert told.endswith("\ncorrect the rows, or name the column that holds it: `completion`, `answer`")
 
 
 def test_too_few_examples_are_told_once(project: Project) -> None:
@@ -265,3 +239,6 @@ def test_too_few_examples_are_told_once(project: Project) -> None:
     assert "run.yaml:1:" in str(error.where)
     with pytest.raises(ak.DataError, match="20 examples are wanted"):
         ak.run(plan, out=project.folder / "out")
+
+
+# How each template will be evaluated.

@@ -141,12 +141,14 @@ def test_files_that_have_changed_are_e505(project: Project, name: str, *, is_gon
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"options": None}, "which options it was started with"),
         ({"options": {"warp": 9}}, "options that it cannot decide: `warp`"),
         ({"options": {"trust_code": True}}, "options that it cannot decide: `trust_code`"),
         ({"options": {"allow_hosts": ["collector.example"]}}, "it cannot decide: `allow_hosts`"),
         ({"options": {"env": "evil.env"}}, "options that it cannot decide: `env`"),
-        ({"rescored_from": {"path": "/old"}}, "`/old` is not the run any more that it scores again"),
+        (
+            {"rescored_from": {"path": "/old", "started_at": None}},
+            "`/old` is not the run any more that it scores again",
+        ),
     ],
 )
 def test_a_run_that_cannot_be_resumed_says_why(

@@ -18,11 +18,11 @@ from answerkey.datasets.tables import load_rows
 from answerkey.errors import SolverError
 from answerkey.evaluate.prepare import Prepared
 from answerkey.evaluate.session import CallProgress, Observer, Reasons, count_calls
-from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried
+from answerkey.models.calls import BatchLeft, BatchSeen, Call, Finished, Remembered, Retried, Reused
 from answerkey.models.config import Price
 from answerkey.runs.journal import Journal
 from answerkey.spec import DatasetSpec, Specification
-from answerkey.types import Completion, CompletionStatus, Notice
+from answerkey.types import NOT_ASKED, Completion, Completions, CompletionStatus, Notice
 
 ERROR = Completion(None, CompletionStatus.ERROR, error="HTTP 500: oops")
 
@@ -76,13 +76,27 @@ def test_it_counts_what_is_done_known_failed_and_retried() -> None:
     assert (seen.prompt_tokens, seen.completion_tokens) == (10, 2)
 
 
-def test_what_is_remembered_is_looked_at_first_but_not_judged() -> None:
-    """Of calls that are not made, only the first twenty are looked at; one that failed is no completion."""
+def test_what_is_remembered_is_looked_at_first_and_judged() -> None:
+    """Calls that are not made count for the accuracy so far; one that failed is no completion."""
     observer, _, heard = observe("B")
     observer.hear(remember(ERROR, *["A"] * 25))
     seen = observer.look()
-    assert (seen.done, seen.known, seen.failed, seen.accuracy) == (26, 26, 1, None)
+    assert (seen.done, seen.known, seen.failed) == (26, 26, 1)
+    assert (seen.judged.scored, seen.judged.correct) == (25, 0)
     assert [one.message for one in heard] == ["the first 20 completions are all the same; for example 'A'"]
+
+
+def test_what_the_tables_of_the_run_have_is_judged() -> None:
+    """Completions of a part that was written before the run stopped count for the accuracy so far."""
+    observer, _, _ = observe()
+    texts = ["A", "B", "A", "A"]
+    said = [*map(Completion, texts), ERROR, Completion(None, CompletionStatus.NO_TEXT, source=NOT_ASKED)]
+    ids = [f"{number + 1:06d}" for number in range(len(said))]
+    observer.hear(Reused(Completions.build(ids, said, source="live")))
+    observer.hear(finish(6, "B"))
+    seen = observer.look()
+    assert (seen.done, seen.known) == (7, 6)
+    assert (seen.judged.scored, seen.judged.correct) == (5, 3)
 
 
 def test_the_last_trouble_is_known_until_something_is_answered() -> None:

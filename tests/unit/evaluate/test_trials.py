@@ -225,9 +225,9 @@ def test_nothing_of_one_trial_is_answered_by_another(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     plan = write_plan(project, 2)
     with TestServer("A") as server:
-        first = ak.run(plan, out=tmp_path / "first", model=f"{server.url}#m")
+        first = ak.run(plan, out=tmp_path / "first", model=f"{server.url}#m", cache_policy="update")
         assert server.asked.answered == 120
-        second = ak.run(plan, out=tmp_path / "second", model=f"{server.url}#m")
+        second = ak.run(plan, out=tmp_path / "second", model=f"{server.url}#m", cache_policy="reuse")
         assert server.asked.answered == 120
     assert second.metrics == first.metrics
     assert second.tasks["quiz"].repeatability == first.tasks["quiz"].repeatability

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import polars as pl
 import pytest
 from ruamel.yaml import YAML
 
@@ -107,6 +108,30 @@ def test_an_inspect_log_imports_with_the_same_verdicts(run: Run, tmp_path: Path)
     assert [one["epoch"] for one in told["summaries.json"]] == [1, 2] * 3
     found = ak.import_log("inspect", tmp_path / "log.eval", out=tmp_path / "again")
     assert (found.samples, found.tasks[0].num_trials) == (3, 2)
+
+
+def test_ids_that_lead_elsewhere_are_encoded_in_an_inspect_log(tmp_path: Path) -> None:
+    """No member has a path of its own choosing, none has the name of another, and every id comes back."""
+    ids = ["../../evil", "..%2F..%2Fevil", "/etc/x", "a/b", "c\\d", "nul\0", "..", "é"]
+    ids += ["x" * 300, "x" * 299 + "y"]
+    row = {"question": "?", "options": ["1", "2"], "answer": "A", "completion": "A"}
+    table = tmp_path / "rows.jsonl"
+    table.write_text("".join(f"{json.dumps({'id': name, **row})}\n" for name in ids))
+    run = ak.run(table, completion_column="completion", out=tmp_path / "run")
+    export(run, "inspect", tmp_path / "log.eval")
+    with ZipFile(tmp_path / "log.eval") as archive:
+        names = [name for name in archive.namelist() if name.startswith("samples/")]
+    assert len(set(names)) == len(ids)
+    assert all(Path(name).resolve().is_relative_to(Path("samples").resolve()) for name in names)
+    assert not any("\\" in name or "\0" in name or len(name) > 230 for name in names)
+    assert names[:4] == [
+        "samples/%2E%2E%2F%2E%2E%2Fevil_epoch_1.json",
+        "samples/%2E%2E%252F%2E%2E%252Fevil_epoch_1.json",
+        "samples/%2Fetc%2Fx_epoch_1.json",
+        "samples/a/b_epoch_1.json",
+    ]
+    found = ak.import_log("inspect", tmp_path / "log.eval", out=tmp_path / "again")
+    assert pl.read_parquet(found.folder / "dataset.parquet")["sample_id"].to_list() == ids
 
 
 def test_a_model_page_gets_the_number_in_percent(

@@ -214,12 +214,13 @@ def test_questions_come_in_many_forms(desk: Desk) -> None:
         "log.eval", lay_out(sample("two", target=["B"], input=asked), sample(target=["A", "B"]))
     )
     error = desk.refuse("1 of 2 questions have several right letters", log)
-    assert error.hint == "`--single-answers` imports the other questions alone"
+    assert error.hint == "`--single-answers` leaves them out and takes the other 1"
     found = desk.bring(log, single_answers=True)
     assert "1 questions with several right letters are left out" in found.notices[-1].message
     assert desk.asked("question", "answer") == [("Which\none?", "B")]
     several = desk.archive("all.eval", lay_out(sample(target=["A", "B"])))
-    assert desk.refuse("1 of 1 questions", several, single_answers=True).hint is None
+    hint = desk.refuse("1 of 1 questions", several, single_answers=True).hint
+    assert hint == "`--single-answers` leaves such questions out, and no other is in this log"
 
 
 def test_thoughts_stand_apart_from_the_reply(desk: Desk) -> None:

@@ -108,7 +108,9 @@ def test_every_field_of_a_real_log_is_right(
     desk: Desk, pattern: str, key: str, samples: int, theirs: float, ours: float | None
 ) -> None:
     """Question, options and truth are those of the dataset; the numbers are the tool's, and ours."""
-    found = desk.bring(next((FOLDER / "real_logs").glob(pattern)))
+    # Of one log only the first 60 of its 320 rows were kept.
+    allowed = "65" if "out2" in pattern else None
+    found = desk.bring(next((FOLDER / "real_logs").glob(pattern)), allow_failed=allowed)
     task = next(one for one in found.tasks if one.key == key)
     assert task.samples == samples
     assert task.their_mean == pytest.approx(theirs)

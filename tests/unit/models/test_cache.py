@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from answerkey.errors import RunError, SpecError
-from answerkey.models import cache as cache_module
 from answerkey.models.cache import VARIABLE, CallCache, clear_cache, default_cache_file, list_caches
 from answerkey.types import Completion, CompletionStatus
 
@@ -42,14 +43,15 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_was_stored_is_found_whole(file: Path) -> None:
-    """Every field comes back as it was, but for the source, which is `cache`."""
-    first = CallCache(file=file)
+    """Every field comes back as it was, but for the source, which is `cache`, and when it was asked for."""
+    first = CallCache("reuse", file=file)
     first.add([("k", WHOLE)])
     first.close()
-    found = CallCache(file=file).find({"k": ASKED, "other": ASKED})
+    found = CallCache("reuse", file=file).find({"k": ASKED, "other": ASKED})
     assert list(found) == ["k"]
     assert found["k"].source == "cache"
-    assert {**vars(found["k"]), "source": None} == vars(WHOLE)
+    assert {**vars(found["k"]), "source": None, "asked_at": None} == vars(WHOLE)
+    assert abs(time.time() - (found["k"].asked_at or 0)) < 3600
 
 
 @pytest.mark.parametrize(
@@ -63,19 +65,19 @@ def test_what_was_stored_is_found_whole(file: Path) -> None:
 )
 def test_failed_calls_are_not_stored(file: Path, status: CompletionStatus, is_stored: bool) -> None:  # noqa: FBT001  # a column of the table
     """A refusal and a reply without text are answers; an error is none."""
-    cache = CallCache(file=file)
+    cache = CallCache("reuse", file=file)
     cache.add([("k", Completion(None, status))])
     assert bool(cache.find({"k": ASKED})) is is_stored
 
 
 def test_update_asks_anew_and_stores(file: Path) -> None:
     """Under `update` nothing is found, and what is added replaces what was there."""
-    CallCache(file=file).add([("k", Completion("old"))])
+    CallCache("reuse", file=file).add([("k", Completion("old"))])
     update = CallCache("update", file=file)
     assert update.find({"k": ASKED}) == {}
     assert update.list_known(["k"]) == set()
     update.add([("k", Completion("new"))])
-    assert CallCache(file=file).find({"k": ASKED})["k"].text == "new"
+    assert CallCache("reuse", file=file).find({"k": ASKED})["k"].text == "new"
 
 
 def test_no_cache_neither_reads_nor_writes(file: Path) -> None:
@@ -95,7 +97,7 @@ def test_an_unknown_policy_is_refused() -> None:
 
 def test_known_keys_are_listed(file: Path) -> None:
     """`list_known` tells which keys would be found, also when they are many."""
-    cache = CallCache(file=file)
+    cache = CallCache("reuse", file=file)
     cache.add([(f"k{number}", Completion("A")) for number in range(0, 3000, 2)])
     assert len(cache.list_known([f"k{number}" for number in range(3000)])) == 1500
     assert len(cache.find({f"k{number}": ASKED for number in range(3000)})) == 1500
@@ -104,7 +106,7 @@ def test_known_keys_are_listed(file: Path) -> None:
 def test_a_cache_that_cannot_be_opened_is_one_notice(tmp_path: Path) -> None:
     """Nothing is found, nothing is stored, nothing is raised, and it is said once."""
     (tmp_path / "file").write_text("in the way")
-    cache = CallCache(file=tmp_path / "file" / "calls.sqlite")
+    cache = CallCache("reuse", file=tmp_path / "file" / "calls.sqlite")
     cache.add([("k", WHOLE)])
     assert cache.find({"k": ASKED}) == {}
     assert len(cache.notices) == 1
@@ -119,29 +121,29 @@ def test_a_damaged_cache_is_one_notice(file: Path, content: bytes) -> None:
     """A file that is no cache is left as it is."""
     file.parent.mkdir()
     file.write_bytes(content)
-    cache = CallCache(file=file)
+    cache = CallCache("reuse", file=file)
     assert cache.find({"k": ASKED}) == {}
     cache.add([("k", WHOLE)])
     assert [notice.hint for notice in cache.notices] == [
-        "make room or correct its rights; a damaged cache may be deleted"
+        "make room or correct its rights; `answerkey cache clear calls` deletes a damaged cache"
     ]
     assert file.read_bytes() == content
 
 
 def test_a_cache_of_another_version_is_one_notice(file: Path) -> None:
     """A newer release's cache is neither read nor changed."""
-    CallCache(file=file).add([("k", WHOLE)])
+    CallCache("reuse", file=file).add([("k", WHOLE)])
     connection = sqlite3.connect(file)
     connection.execute("PRAGMA user_version = 7")
     connection.close()
-    cache = CallCache(file=file)
+    cache = CallCache("reuse", file=file)
     assert cache.find({"k": ASKED}) == {}
-    assert "it has version 7, this release reads 2" in cache.notices[0].message
+    assert "it has version 7, this release reads 3" in cache.notices[0].message
 
 
 def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
     """One bad entry does not spoil the others."""
-    cache = CallCache(file=file)
+    cache = CallCache("reuse", file=file)
     cache.add([("good", Completion("A")), ("bad", Completion("B")), ("worse", Completion("C"))])
     cache.close()
     connection = sqlite3.connect(file)
@@ -150,17 +152,42 @@ def test_an_entry_that_cannot_be_read_is_asked_anew(file: Path) -> None:
     connection.commit()
     connection.close()
     assert list(cache.find({"good": ASKED, "bad": ASKED, "worse": ASKED})) == ["good"]
+    assert cache.list_known(["good", "bad", "worse"]) == {"good"}
+    told = f"2 records of the call cache `{file}` changed on disk and are asked again"
+    assert [notice.message for notice in cache.notices] == [told]
+
+
+def test_flipped_bits_are_never_an_answer(file: Path) -> None:
+    """Whatever happens to the file, what is found is what was stored, and nothing is raised."""
+    with closing(CallCache("reuse", file=file)) as cache:
+        cache.add([(f"k{number}", Completion(str(number))) for number in range(150)])
+    raw, notices = file.read_bytes(), 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        damaged = bytearray(raw)
+        for _ in range(draw.choice([1, 10, 100, 1000])):
+            damaged[draw.randrange(len(raw))] ^= 1 << draw.randrange(8)
+        file.write_bytes(damaged)
+        with closing(CallCache("reuse", file=file)) as cache:
+            found = cache.find({f"k{number}": ASKED for number in range(150)})
+            assert all(reply.text == key.removeprefix("k") for key, reply in found.items())
+            cache.add([("k1", Completion("1"))])
+            cache.measure()
+            notices += len(cache.notices)
+            cache.clear()
+            file.unlink(missing_ok=True)
+    assert notices > 30
 
 
 def test_only_the_user_can_read_the_cache(file: Path) -> None:
     """The file is made with the rights 0600."""
-    CallCache(file=file).add([("k", WHOLE)])
+    CallCache("reuse", file=file).add([("k", WHOLE)])
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_threads_share_one_cache(file: Path) -> None:
     """Adding and finding from several threads at once loses nothing."""
-    cache = CallCache(file=file)
+    cache = CallCache("reuse", file=file)
 
     def work(number: int) -> int:
         keys = [f"{number}-{one}" for one in range(50)]
@@ -178,14 +205,14 @@ def test_processes_share_one_cache(file: Path) -> None:
     script = (
         "import sys; from pathlib import Path;"
         "from answerkey.models.cache import CallCache; from answerkey.types import Completion;"
-        "cache = CallCache(file=Path(sys.argv[1]));"
+        "cache = CallCache('reuse', file=Path(sys.argv[1]));"
         "[cache.add([(f'{sys.argv[2]}-{n}', Completion('A'))]) for n in range(60)];"
         "sys.exit(len(cache.notices))"
     )
     workers = [subprocess.Popen([sys.executable, "-c", script, str(file), str(one)]) for one in range(2)]
     assert [worker.wait(timeout=600) for worker in workers] == [0, 0]
     keys = [f"{one}-{n}" for one in range(2) for n in range(60)]
-    assert len(CallCache(file=file).find(dict.fromkeys(keys, ASKED))) == 120
+    assert len(CallCache("reuse", file=file).find(dict.fromkeys(keys, ASKED))) == 120
 
 
 def test_the_default_file_lies_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +238,7 @@ def known(cache: CallCache, last: int) -> list[int]:
 
 def test_the_cache_stays_below_its_limit_and_keeps_what_was_used(file: Path) -> None:
     """Those that were not used for longest go first; the file does not grow beyond the limit."""
-    cache = CallCache(file=file, limit=1_000_000)
+    cache = CallCache("reuse", file=file, limit=1_000_000)
     fill(cache, 0, 150)
     assert list(cache.find({"k3": ASKED})) == ["k3"]
     fill(cache, 150, 300)
@@ -226,10 +253,10 @@ def test_the_cache_stays_below_its_limit_and_keeps_what_was_used(file: Path) -> 
 
 def test_a_lower_limit_makes_the_file_smaller(file: Path) -> None:
     """What is deleted is given back to the disk; the last entries are kept."""
-    cache = CallCache(file=file)
+    cache = CallCache("reuse", file=file)
     fill(cache, 0, 200)
     cache.close()
-    smaller = CallCache(file=file, limit=200_000)
+    smaller = CallCache("reuse", file=file, limit=200_000)
     fill(smaller, 200, 201)
     kept = known(smaller, 201)
     smaller.close()
@@ -240,7 +267,7 @@ def test_a_lower_limit_makes_the_file_smaller(file: Path) -> None:
 
 def test_an_entry_larger_than_the_limit_is_not_kept(file: Path) -> None:
     """Nothing is left then, and nothing is raised."""
-    cache = CallCache(file=file, limit=1_000)
+    cache = CallCache("reuse", file=file, limit=1_000)
     cache.add([("k", Completion("x" * 100_000))])
     assert cache.find({"k": ASKED}) == {}
     assert cache.notices == []
@@ -251,7 +278,7 @@ def test_processes_that_delete_at_once_leave_an_intact_cache(file: Path) -> None
     script = (
         "import sys; from pathlib import Path;"
         "from answerkey.models.cache import CallCache; from answerkey.types import Completion;"
-        "cache = CallCache(file=Path(sys.argv[1]), limit=400_000);"
+        "cache = CallCache('reuse', file=Path(sys.argv[1]), limit=400_000);"
         "print('ready', flush=True);"
         "[cache.add([(f'{sys.argv[2]}-{n}', Completion('x' * 4000))]) for n in range(int(sys.argv[3]))];"
         "sys.exit(len(cache.notices))"
@@ -262,7 +289,7 @@ def test_processes_that_delete_at_once_leave_an_intact_cache(file: Path) -> None
         killed.stdout.readline()
         assert subprocess.run([*command, "other", "200"], check=False, timeout=600).returncode == 0
         killed.kill()
-    cache = CallCache(file=file, limit=400_000)
+    cache = CallCache("reuse", file=file, limit=400_000)
     cache.add([("k", Completion("A"))])
     assert cache.find({"k": ASKED})["k"].text == "A"
     assert cache.notices == []
@@ -272,60 +299,17 @@ def test_processes_that_delete_at_once_leave_an_intact_cache(file: Path) -> None
     assert file.stat().st_size <= 400_000
 
 
-def write_old(file: Path, *, table: str = "calls") -> None:
-    """Write a cache of version 1."""
-    file.parent.mkdir()
-    with closing(sqlite3.connect(file)) as connection, connection:
-        columns = "key TEXT PRIMARY KEY, completion TEXT NOT NULL"
-        connection.execute(f"CREATE TABLE {table} ({columns}) WITHOUT ROWID")
-        connection.execute(f"""INSERT INTO {table} VALUES ('k', '{{"text":"A","status":"OK"}}')""")  # noqa: S608 - our own names
-        connection.execute("PRAGMA user_version = 1")
-
-
-def test_entries_of_an_earlier_release_are_found(file: Path) -> None:
-    """A cache of version 1 is changed to this one when it is opened."""
-    write_old(file)
-    assert CallCache(file=file).find({"k": ASKED})["k"].text == "A"
-    with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
-
-
-def test_an_earlier_cache_without_its_table_is_one_notice(file: Path) -> None:
-    """It is left as it is."""
-    write_old(file, table="other")
-    cache = CallCache(file=file)
-    assert cache.find({"k": ASKED}) == {}
-    assert "no such table: calls" in cache.notices[0].message
-    with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-
-
-def test_another_process_may_have_changed_an_earlier_cache(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it has done is not done again."""
-    CallCache(file=file).add([("k", Completion("A"))])
-    ask, told = cache_module._ask, [1]
-
-    def ask_late(connection: sqlite3.Connection, statement: str) -> int:
-        return told.pop() if told and statement == "PRAGMA user_version" else ask(connection, statement)
-
-    monkeypatch.setattr(cache_module, "_ask", ask_late)
-    assert CallCache(file=file).find({"k": ASKED})["k"].text == "A"
-
-
 def test_the_environment_sets_the_limit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In gigabytes; `off` is as the policy `no-cache`, and nonsense is E119."""
-    assert CallCache(file=file).limit == 10 * 10**9
+    assert CallCache("reuse", file=file).limit == 10 * 10**9
     monkeypatch.setenv(VARIABLE, "0.5")
-    assert CallCache(file=file).limit == 5 * 10**8
+    assert CallCache("reuse", file=file).limit == 5 * 10**8
     monkeypatch.setenv(VARIABLE, "off")
-    CallCache(file=file).add([("k", WHOLE)])
+    CallCache("reuse", file=file).add([("k", WHOLE)])
     assert not file.exists()
     monkeypatch.setenv(VARIABLE, "much")
     with pytest.raises(SpecError, match="`ANSWERKEY_CALL_CACHE` is 'much'"):
-        CallCache(file=file)
+        CallCache("reuse", file=file)
 
 
 @pytest.fixture
@@ -333,7 +317,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the user's cache folder with an entry in each cache, and files outside that links lead to."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = tmp_path / "cache" / "answerkey"
-    with closing(CallCache()) as cache:
+    with closing(CallCache("reuse")) as cache:
         cache.add([("k", WHOLE)])
     for name in ("tables", "downloads", "logs/abc", "runs/abc"):
         (home / name).mkdir(parents=True)
@@ -366,7 +350,7 @@ def test_clearing_deletes_nothing_outside(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "outside" / "file").read_text() == "12345"
     assert sorted(path.name for path in home.iterdir()) == ["calls.sqlite", "hub", "runs"]
     assert (home / "runs" / "abc" / "file").exists()
-    assert CallCache().find({"k": ASKED}) == {}
+    assert CallCache("reuse").find({"k": ASKED}) == {}
     assert list_caches(["calls"])[0].size == 0
     for one in list_caches():  # there is nothing left to delete
         clear_cache(one)
@@ -378,18 +362,18 @@ def test_a_linked_call_cache_is_not_cleared(home: Path, tmp_path: Path) -> None:
     (home / "calls.sqlite").symlink_to(tmp_path / "elsewhere.sqlite")
     (found,) = list_caches(["calls"])
     clear_cache(found)
-    assert list(CallCache().find({"k": ASKED})) == ["k"]
+    assert list(CallCache("reuse").find({"k": ASKED})) == ["k"]
 
 
 def test_a_process_goes_on_while_the_cache_is_cleared(home: Path) -> None:
     """Its connection stays good."""
     assert home.is_dir()
-    with closing(CallCache()) as cache:
+    with closing(CallCache("reuse")) as cache:
         assert list(cache.find({"k": ASKED})) == ["k"]
         clear_cache(list_caches(["calls"])[0])
         assert cache.find({"k": ASKED}) == {}
         cache.add([("k", WHOLE)])
-        assert list(CallCache().find({"k": ASKED})) == ["k"]
+        assert list(CallCache("reuse").find({"k": ASKED})) == ["k"]
         assert cache.notices == []
 
 
@@ -426,7 +410,7 @@ def test_an_unknown_cache_is_refused(home: Path) -> None:
 @pytest.mark.parametrize("is_read", [True, False])
 def test_a_cache_that_breaks_in_use_is_one_notice(file: Path, is_read: bool) -> None:  # noqa: FBT001 - a column of the table
     """From then on it is as if it were empty."""
-    cache = CallCache(file=file)
+    cache = CallCache("reuse", file=file)
     cache.add([("k", WHOLE)])
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("DROP TABLE replies")

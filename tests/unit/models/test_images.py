@@ -522,6 +522,23 @@ def test_a_run_keeps_references_and_every_command_works_on_it(
     assert plan["dry_run"]["tasks"][0]["prompt_tokens"] > 2 * images.IMAGE_TOKENS
 
 
+def test_an_image_that_was_replaced_is_noticed_by_resume(
+    project: Path, tmp_path: Path, call: Callable[..., Called]
+) -> None:
+    """Half of the answers about another picture are no result, whether the sample was asked or not."""
+    picture = project / "pictures/circle.png"
+    with TestServer("A") as server:
+        words = ("run", project, "--model", f"{server.url}#m", "--max-calls", 1, "--out", tmp_path / "run")
+        assert call(*words).code == 3
+        picture.write_bytes(PNG + b"more")
+        refused = call("resume", tmp_path / "run")
+        assert refused.code == 2
+        assert "error[E505]: the run's image cannot be opened again: its content has changed" in refused.err
+        assert f"--> {picture}" in refused.err
+        picture.write_bytes(PNG)
+        assert call("resume", tmp_path / "run").code == 0
+
+
 def test_images_go_through_batches(folder: Path) -> None:
     """A line of a batch has the body that a call of its own has."""
     [prompt] = build(folder, [{"image": "circle.png"}])

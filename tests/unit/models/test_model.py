@@ -27,6 +27,7 @@ from answerkey.models.config import (
 )
 from answerkey.models.model import LiveModel, SnippetModel, open_model
 from answerkey.models.providers import connect
+from answerkey.reader import read
 from answerkey.sandbox import Snippet
 from answerkey.testing import TestServer
 from answerkey.types import Completion, CompletionStatus, Draws, Known, Question
@@ -197,6 +198,16 @@ def test_simulated_text_without_options_has_words() -> None:
     """Without option texts the style `text` still says more than a letter."""
     (answer,) = ask_builtin("builtin/simulated?accuracy=1&style=text", options=None)
     assert str(answer.text).endswith("this option")
+
+
+def test_every_simulated_answer_can_be_read() -> None:
+    """A reply that names its choice is read as that choice, and a reply that names none as none."""
+    forms = [form for style in set(STYLES) - {"several", "refusal"} for form in STYLES[style]]
+    options = ["Rome", "Oslo", "Paris", "Lima"]
+    readings = {
+        form: read(form.format(c="C", t="Paris", o="B"), list("ABCD"), options).choice for form in forms
+    }
+    assert readings == {form: "C" if "{c}" in form else None for form in forms}
 
 
 def test_prose_starts_with_another_letter_as_real_models_do() -> None:

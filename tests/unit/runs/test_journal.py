@@ -81,14 +81,18 @@ def test_what_was_said_stays_said_and_failed_calls_are_asked_again() -> None:
 
 def test_the_cache_is_asked_second_and_copied(tmp_path: Path) -> None:
     """What only the cache knows is found with source `cache`, and from then on in the journal."""
-    cache = CallCache(file=tmp_path / "cache" / "calls.sqlite")
+    cache = CallCache("reuse", file=tmp_path / "cache" / "calls.sqlite")
     cache.add([("a", SAID), ("b", replace(SAID, text="D"))])
-    calls, expected = [make_call("a"), make_call("b")], {"a": replace(SAID, source="cache"), "b": SAID}
+    calls, key = [make_call("a"), make_call("b")], {"a": make_call("a").messages}
+    asked_at = cache.find(key)["a"].asked_at
+    assert asked_at is not None
+    expected = {"a": replace(SAID, source="cache", asked_at=asked_at), "b": SAID}
     with closing(Journal(tmp_path, cache)) as journal:
         journal.add([(make_call("b"), SAID), (make_call("c"), ERROR)])
         assert journal.task("mcqa").find(calls) == expected
     with closing(Journal(tmp_path)) as journal:
         assert journal.find(calls) == expected
+        assert [(one.source, one.oldest) for one in journal.sum_usage("mcqa")] == [("cache", asked_at)]
     assert cache.list_known(["a", "b", "c"]) == {"a", "b"}
 
 
@@ -249,7 +253,10 @@ def test_a_disk_that_fails_is_e502(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_journal_that_cannot_be_written_keeps_nothing_from_the_cache(tmp_path: Path) -> None:
     """What was paid for is in the cache, which may be on another disk."""
-    with closing(CallCache(file=tmp_path / "calls.sqlite")) as cache, closing(Journal(tmp_path)) as journal:
+    with (
+        closing(CallCache("reuse", file=tmp_path / "calls.sqlite")) as cache,
+        closing(Journal(tmp_path)) as journal,
+    ):
         journal.cache = cache
         journal._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(RunError) as caught:
@@ -277,7 +284,7 @@ def test_a_batch_is_found_after_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_in_memory", [True, False])
 def test_calls_may_be_written_first_and_made_safe_later(tmp_path: Path, *, is_in_memory: bool) -> None:
     """They are found at once; they reach the cache when they are on disk."""
-    cache, finished = CallCache(file=tmp_path / "calls.sqlite"), [(make_call("a"), SAID)]
+    cache, finished = CallCache("reuse", file=tmp_path / "calls.sqlite"), [(make_call("a"), SAID)]
     for journal in (Journal(None if is_in_memory else tmp_path, cache), Journal(None)):
         ledger = journal.task("mcqa")
         ledger.write(finished)

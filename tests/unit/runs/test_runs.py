@@ -14,10 +14,17 @@ from answerkey.errors import RunError
 from answerkey.runs import RunPlace, RunWriter, find_place, list_runs, load_run, reopen_run, start_run
 from answerkey.types import MetricValue
 
+from .test_shapes import ENTRY
+
 if TYPE_CHECKING:
     from tests.unit.conftest import Bucket
 
-MANIFEST: dict[str, Any] = {"key": "demo", "tasks": [{"key": "mcqa"}, {"key": "other"}]}
+MANIFEST: dict[str, Any] = {
+    "key": "demo",
+    "display_name": "Demo",
+    "notices": [],
+    "tasks": [{**ENTRY, "key": "mcqa"}, {**ENTRY, "key": "other"}],
+}
 SOURCES: dict[str, dict[str, Any]] = {"mcqa": {"task": {}}, "other": {"task": {}}}
 VALUE = MetricValue("Accuracy", 0.5, 2, {"failed": 1}, (0.1, 0.9), "wilson", type="mean", scorer="s")
 COUNTS = dict.fromkeys(("scored", "valid", "invalid", "refused", "failed", "errors"), 0)
@@ -58,12 +65,12 @@ def test_a_finished_run_reads_back_as_written(place: RunPlace) -> None:
     """What was written is what is read: values, tables in shard order, status; also from memory."""
     for where in (place, None):
         run = write_tasks(start_run(where, MANIFEST, SOURCES)).finish(
-            "complete", {"mcqa": {"counts": {"samples": 2}}}
+            "complete", {"mcqa": {"counts": TALLY["counts"]}}
         )
         assert (run.status, run.path) == ("complete", where)
         assert run.tasks["mcqa"].metrics == {"Accuracy": VALUE}
         assert run.tasks["mcqa"].scores["sample_id"].to_list() == ["1", "2"]
-        assert run.tasks["mcqa"].manifest["counts"] == {"samples": 2}
+        assert run.tasks["mcqa"].manifest["counts"] == {"samples": 2, **COUNTS}
         assert run.tasks["mcqa"].completions.is_empty()
         assert ("started_at" in run.manifest, "files" in run.manifest) == (where is not None,) * 2
         with pytest.raises(RunError, match="2 tasks"):
@@ -192,6 +199,6 @@ def test_runs_are_listed_newest_first(tmp_path: Path) -> None:
     (tmp_path / "no-run").mkdir()
     for name, time in (("a", "2026-01-01T00:00:00Z"), ("b", "2026-02-01T00:00:00Z")):
         (tmp_path / name).mkdir()
-        manifest = {"format_version": 2, "key": name, "status": "running", "started_at": time, "tasks": []}
+        manifest = {**MANIFEST, "format_version": 2, "key": name, "status": "running", "started_at": time}
         (tmp_path / name / "run.json").write_text(json.dumps(manifest))
     assert [run.key for run in list_runs(tmp_path)] == ["b", "a"]

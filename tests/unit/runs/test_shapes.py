@@ -11,8 +11,30 @@ import pytest
 from answerkey.runs.run import require_manifest, require_numbers
 
 COUNTS = dict.fromkeys(("samples", "scored", "valid", "invalid", "refused", "failed", "errors"), 1)
+ENTRY: dict[str, Any] = {
+    "key": "mcqa",
+    "display_name": None,
+    "task": {},
+    "model": {"name": "m", "simulated": False},
+    "dataset": {
+        "key": "rows",
+        "display_name": None,
+        "file": "rows.jsonl",
+        "fingerprint": "f",
+        "rows_read": 3,
+        "rows_filtered": 0,
+        "samples": 2,
+        "category": None,
+    },
+    "completions": {"source": "live", "file": None, "sha256": None, "column": None},
+    "config": {},
+    "scorers": [{"key": "s", "display_name": None}],
+    "selection": {"num_samples": None, "subsampling": "head", "seed": 0, "stratify_by": None},
+    "counts": None,
+}
 MANIFEST: dict[str, Any] = {
     "key": "demo",
+    "display_name": "Demo",
     "status": "complete",
     "files": {
         "tasks/mcqa/metrics.json": {"bytes": 9, "sha256": "ab", "tag": "t"},
@@ -20,15 +42,7 @@ MANIFEST: dict[str, Any] = {
     },
     "started_at": "2026-11-16T00:00:00Z",
     "notices": ["warning: x"],
-    "tasks": [
-        {
-            "key": "mcqa",
-            "model": {"name": "m", "simulated": False},
-            "dataset": {"file": "rows.jsonl", "rows_read": 3},
-            "scorers": [{"key": "s", "display_name": None}],
-            "encoded": {"s": ["values"]},
-        }
-    ],
+    "tasks": [{**ENTRY, "encoded": {"s": ["values"]}}],
 }
 GROUP = {"group": "a", "value": 0.5, "n": 2, "interval": [0, 1.0]}
 NUMBERS: dict[str, Any] = {

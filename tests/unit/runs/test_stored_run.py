@@ -194,9 +194,8 @@ def test_a_copied_run_is_opened_by_its_hashes(bucket: Bucket, project: Path) -> 
 
 
 def test_what_is_no_run_is_told(bucket: Bucket, project: Path) -> None:
-    """E501 for nothing, E502 for a place that is taken, E507 for a run that only began, E503, E509."""
+    """E501 for nothing, E502 for a place that is taken, E503, E509."""
     bucket.put("runs/taken/notes.txt", b"mine")
-    bucket.put("runs/begun/tasks/quiz/task.json", b"{}")
     bucket.put("runs/old/run.json", b'{"format_version": 99}')
     bucket.put("runs/bad/run.json", b"{")
     steps: list[str] = []
@@ -205,7 +204,6 @@ def test_what_is_no_run_is_told(bucket: Bucket, project: Path) -> None:
         (load_run, f"{bucket.url}/runs/none", "E501"),
         (load_run, f"{bucket.url}/runs/old", "E503"),
         (load_run, f"{bucket.url}/runs/bad", "E503"),
-        (ak.resume, f"{bucket.url}/runs/begun", "E507"),
         (ak.resume, "s3://no-such-bucket-there/x", "E509"),
         (begin, f"{bucket.url}/runs/taken", "E502"),
     ]

@@ -312,6 +312,16 @@ def test_choices_are_read_from_lists_and_texts_of_lists(value: object, names: tu
     assert parse_choices(value) == (names, False)
 
 
+def test_only_the_stated_answer_reads_choices_that_are_numbers() -> None:
+    """The first character of 12 would be 1; other long choices are refused by every rule."""
+    numbers = [str(number) for number in range(1, 13)]
+    assert judge("The answer is 12.", numbers, "12", "stated_answer").values == {"is_correct": 1.0}
+    assert judge("The answer is 1.", numbers, "12", "stated_answer").values == {"is_correct": 0.0}
+    assert judge("12", numbers, "12").reason == "BAD_CHOICES"
+    assert judge("12", ["10", "11", "12"], "12", "stated_answer").reason == "BAD_CHOICES"
+    assert judge("A", ["A", "B"], "12", "stated_answer").reason == "BAD_TRUTH"
+
+
 def test_white_space_is_trimmed_and_told() -> None:
     """Trimmed choices and truths say so, for the warning."""
     assert parse_choices([" A", "B\u200b"]) == (("A", "B"), True)
@@ -344,6 +354,7 @@ def test_white_space_is_trimmed_and_told() -> None:
         ("[" + "1," * 200_000 + "]", "not a list"),
         ("['A' + 'B']", "not a list"),
         ("[__import__('os')]", "not a list"),
+        ([*range(1001)], "there are 1,001 choices, and at most 1,000 are read"),
         (["yes", "no"], "choice 'yes' has more than one character"),
         (r"['\d', 'A']", r"choice '\\d' has more than one character"),
     ],

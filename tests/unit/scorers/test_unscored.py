@@ -147,7 +147,7 @@ def test_other_failures_do_not_stop_a_run(call: Call, tmp_path: Path) -> None:
 def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
     call: Call, tmp_path: Path, rows: Path, server: TestServer
 ) -> None:
-    """Nothing more is asked: 50 completions, 100 replies of the judge; no call is lost."""
+    """Nothing more is asked: 50 completions, 100 replies of the judge; a new run asks all of them."""
     judge = {
         "type": "model_as_a_judge_scorer",
         "model_key": f"{server.url}#judge",
@@ -163,14 +163,14 @@ def test_a_judge_that_only_talks_is_paid_for_fifty_samples(
         "the first 50 all failed in the same way (scorer `model_as_a_judge_scorer`: JUDGE_UNREADABLE)"
         in shown
     )
-    assert "replies that were paid for are in the call cache" in shown
+    assert "Mend the scorer and run the task again." in shown
     assert call("resume", "run").code == 3
     assert server.asked.total == 150
     right = {"type": "string_equals", "ground_truth": "{{ sample.answer }}"}
     mended = call("rescore", "run", write_task(task, right, solver=SOLVER), "--json")
     assert (mended.code, count(mended)) == (3, ("incomplete", 50, 0, 70))
     assert call("run", task, *words).code == 0
-    assert server.asked.total == 220
+    assert server.asked.total == 270
 
 
 def test_a_stopped_run_can_be_resumed_with_an_allowance(

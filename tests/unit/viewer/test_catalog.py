@@ -84,7 +84,7 @@ def test_what_did_not_change_is_not_read_again(
         read.append(path)
         return load_run(path)
 
-    monkeypatch.setattr(module, "load_run", load)
+    monkeypatch.setattr(module, "load_summary", load)
     catalog.list()
     assert read == []
     manifest = runs / "first" / "run.json"

@@ -190,7 +190,7 @@ def import_log(  # noqa: PLR0913 - each is an option of the command
         f"`answerkey run` would refuse it: {errors[0].message}{more}",
         where=errors[0].where,
         hint=f"`answerkey check {folder}` shows all; "
-        f"`answerkey run {folder} --allow-failed {len(errors)}` leaves them out",
+        f"`answerkey run {folder} --allow-failed N` leaves up to N rows out",
     )
     return replace(found, notices=(*found.notices, refused))
 

@@ -279,7 +279,7 @@ class Round:
             finally:
                 self._sending.discard(task)
             outcome = endpoint.judge(came, sent, clock.now() - begun)
-            wait = retry.choose_wait(outcome, is_reached=endpoint.health.is_reached)
+            wait = retry.choose_wait(outcome, endpoint.health)
             reason = endpoint.health.note(outcome, is_final=wait is None)
             if reason is not None:
                 self.stop(reason, grace=GRACE_SECONDS)

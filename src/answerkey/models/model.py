@@ -448,7 +448,7 @@ class FunctionModel(CodeModel):
         return self.limits.max_open or (self.limits.max_concurrent if self.config.is_async else 1)
 
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
-        from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS
+        from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS, report_stop
 
         under_way, most, loop = dict[Future[Completion], Call](), self.most, self.config.loop
         submit = partial(asyncio.run_coroutine_threadsafe, loop=loop) if loop else self._background.submit
@@ -473,6 +473,8 @@ class FunctionModel(CodeModel):
             while under_way:
                 yield from collect()
         except KeyboardInterrupt:  # what is under way is paid for
+            if under_way:
+                report_stop(len(under_way))
             until = time.monotonic() + GRACE_SECONDS
             while under_way and time.monotonic() < until:
                 yield from collect()

@@ -139,8 +139,6 @@ class CheckedConnector(aiohttp.TCPConnector):
             self._stop_reusing()
             raise EarlyReplyError
         await self._check_surplus(protocol)
-        if not self._is_reusing:
-            protocol.force_close()
         self._replies.setdefault(protocol, b"")
         return is_clean and (is_new or self._is_reusing)
 
@@ -209,22 +207,21 @@ class HttpClient:
         # aiohttp would send a GET once more when its connection breaks; its own test client does the same.
         self._session._retry_connection = False  # noqa: SLF001
         self._url = URL(connection.url)
-        self._is_plain = self._url.scheme == "http" and self._proxy is None
-        self._is_answered = False
+        #: Whether the server wants TLS where none is spoken; None until there is a reason to find out.
+        self._is_tls = None if self._url.scheme == "http" and self._proxy is None else False
 
     async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
         """Return the reply, or why there is none after `seconds` at most, however slowly it arrives."""
         came = await self._send(request, seconds)
-        if not self._is_plain or self._is_answered:
-            return came
         if isinstance(came, NoReply):
             is_suspicious = came.kind in {"reset", "unreadable"}
         else:
             is_suspicious = came.status == _BAD_REQUEST
-            self._is_answered = not is_suspicious
-        if is_suspicious and await self._expects_tls():
-            return NoReply("certificate", f"{self._host} answers only with TLS")
-        return came
+        if not is_suspicious:
+            return came
+        if self._is_tls is None:
+            self._is_tls = await self._expects_tls()
+        return NoReply("certificate", f"{self._host} answers only with TLS") if self._is_tls else came
 
     async def _expects_tls(self) -> bool:
         """Return whether the server makes a TLS handshake.

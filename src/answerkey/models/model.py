@@ -244,11 +244,7 @@ class LiveModel(CallSettings):
         self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
         """Return one completion for each question, in order; what the ledger knows is not asked."""
-        said = self._client.complete(build_calls(self, questions, trial, purpose))
-        if self.connection.generation.thinking == "keep":
-            return said
-        # Replies that an earlier version kept have their thoughts in the text.
-        return [one if one.raw is not None else take_out_thoughts(one) for one in said]
+        return self._client.complete(build_calls(self, questions, trial, purpose))
 
     @property
     def is_given_up(self) -> bool:

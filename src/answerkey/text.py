@@ -10,6 +10,7 @@ import ast
 import json
 import math
 import re
+import threading
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -249,12 +250,23 @@ def say_reused(calls: Iterable[Mapping[str, Any]]) -> str | None:
 # ------------------------------------------------------------------------------------ plain values
 
 
+_PARSING = threading.Lock()
+
+
+def parse_syntax(source: str, mode: Literal["exec", "eval"] = "exec") -> Any:  # noqa: ANN401  # by mode
+    """Return the syntax tree of Python source, `ast.Module` or `ast.Expression`; it gives no warnings.
+
+    One thread at a time: Python up to 3.11.7 raises SystemError where two build trees (gh-106905).
+    """
+    with _PARSING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source, mode=mode)
+
+
 def parse_python(text: str) -> object:
     """Return the value of a Python literal; ValueError for a text that is none."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.literal_eval(text)
+        return ast.literal_eval(parse_syntax(text.lstrip(" \t"), "eval"))
     except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise ValueError(text) from error
 

@@ -38,6 +38,7 @@ import polars as pl
 
 from answerkey.datasets.content import MAX_CELL, Content, RowErrors
 from answerkey.errors import DataError, Place, listing, raise_all, refuse_column
+from answerkey.text import parse_syntax
 from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
@@ -288,7 +289,7 @@ def _parse_literal(text: str) -> object:
     if len(text) > _LITERAL_LIMIT:
         raise _UnfitError(f": Python literals are read up to {_LITERAL_LIMIT} characters; write JSON")
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = parse_syntax(text, "eval")
         value = ast.literal_eval(tree)
         kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text).readline)]
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError):

@@ -581,14 +581,13 @@ class Hub:
 
     @contextmanager
     def _translating(self, asked: HuggingFaceSource, revision: str | None) -> Iterator[None]:
-        from answerkey.models.proxy import guard_library
+        from answerkey.models.proxy import guard_hub
 
-        errors, utils, constants = self._library.errors, self._library.utils, self._library.constants
+        errors, constants = self._library.errors, self._library.constants
         # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for that.
         was_silent, constants.HF_HUB_DISABLE_TELEMETRY = constants.HF_HUB_DISABLE_TELEMETRY, True
         try:
-            forget = getattr(self._library, "close_session", None) or utils.reset_sessions
-            with guard_library(self.endpoint, forget):
+            with guard_hub(self.endpoint, self._library):
                 yield
         except errors.GatedRepoError:
             hint = f"accept them at {self.endpoint}/datasets/{asked.path} and set `HF_TOKEN`, or give a copy"

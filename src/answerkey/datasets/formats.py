@@ -290,6 +290,10 @@ def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
                     value = parse_json(line)
                 except json.JSONDecodeError as error:
                     value = _refuse_syntax(error.msg, number, error.colno)
+                    is_open = error.msg.startswith("Unterminated") or not line[error.pos :].strip()
+                    if is_open and not raw.endswith(b"\n"):
+                        value.message = "the file is cut off in its last line"
+                        value.hint = "copy or download it again; `sed '$d' FILE` prints it without that line"
                 except BadJsonError as error:
                     value = error
                 yield value, line, number
@@ -356,7 +360,9 @@ def _chunk_objects(
             where = Place(file=content.file, line=error.line or line, column=error.column, field=error.key)
             if error.column and (what := content.guess()):  # no row of it will do
                 raise DataError(error.code, error.message, where=where, hint=what) from None
-            hint = _advise_syntax(source, error) if error.column else error.hint
+            hint = error.hint
+            if error.column and not hint:
+                hint = _advise_syntax(source, error)
             errors.add(error.code, error.message, where=where, hint=hint)
             continue
         is_empty = False

@@ -143,10 +143,9 @@ class Content:
             if folder.is_dir():
                 names = sorted(one.name for one in folder.iterdir() if one.is_file())
                 hint = suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
-            message, where = f"there is no data file `{self.path}`", Place(file=str(self.path))
-            raise DataError("E201", message, where=where, hint=hint) from None
+            raise self.error("E201", f"there is no data file `{self.file}`", hint=hint) from None
         except (OSError, ValueError) as error:
-            raise describe_unreadable(self.path, error) from None
+            raise describe_unreadable(self.path, error, self.file) from None
         expand = COMPRESSIONS.get(self.path.suffix.lower())
         return stream if expand is None else open_blocks(stream, expand(stream, self.file), _BLOCK)
 
@@ -196,7 +195,8 @@ class Content:
 
     def refuse_damage(self, kind: str, error: BaseException) -> DataError:
         """Return E202 for a file that is not what its name says."""
-        message = f"not a valid {kind} file: {(str(error).splitlines() or ['damaged'])[0]}"
+        reason = (str(error).splitlines() or ["damaged"])[0].replace(str(self.path), self.file)
+        message = f"not a valid {kind} file: {reason}"
         return self.error("E202", message, hint=self.guess() or "copy or download it again")
 
     def check_text(self) -> None:
@@ -240,15 +240,15 @@ def read_content(path: str | Path, *, shown: str | None = None) -> Content:
         try:
             raw = stream.read(HELD_BYTES + 1)
         except OSError as error:
-            raise describe_unreadable(content.path, error) from None
+            raise describe_unreadable(content.path, error, content.file) from None
     return content if len(raw) > HELD_BYTES else replace(content, raw=raw)
 
 
-def describe_unreadable(path: Path, error: OSError | ValueError) -> DataError:
-    """Return E201 for a file that cannot be read."""
+def describe_unreadable(path: Path, error: OSError | ValueError, file: str | None = None) -> DataError:
+    """Return E201 for a file that cannot be read; `file` is its name in errors."""
     reason = "it is a folder" if path.is_dir() else getattr(error, "strerror", None) or str(error)
-    message = f"cannot read data file `{path}`: {reason.lower()}"
-    return DataError("E201", message, where=Place(file=str(path)))
+    shown = file or str(path)
+    return DataError("E201", f"cannot read data file `{shown}`: {reason.lower()}", where=Place(file=shown))
 
 
 def require_plain(path: Path) -> None:

@@ -199,7 +199,7 @@ def load_table(
             rows, notices = _open_rows(content, how, how.find_format(path))
             digest = content.digest
         except OSError as error:
-            raise describe_unreadable(content.path, error) from None
+            raise describe_unreadable(content.path, error, content.file) from None
     notices = notices or check_names(rows.columns, Place(file=rows.file))
     if not len(rows):
         raise DataError("E210", "the file has no rows", where=Place(file=rows.file))

@@ -37,6 +37,7 @@ _HIDDEN_RANGES = (
     "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
 _HIDDEN = re.compile(f"[\x00-\x1f{_HIDDEN_RANGES}]")
+_HIDDEN_IN_LINES = re.compile(f"[\x00-\x09\x0b-\x1f{_HIDDEN_RANGES}]")
 # JSON writes the first thirty-two itself.
 _HIDDEN_IN_JSON = re.compile(f"[{_HIDDEN_RANGES}]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -47,9 +48,10 @@ def make_visible(text: str, *, keep_lines: bool = False) -> str:
 
     With `keep_lines` line feeds stay and tabs become four spaces, for text that is printed as a block.
     """
+    pattern = _HIDDEN
     if keep_lines:
-        return "\n".join(make_visible(line.replace("\t", "    ")) for line in text.split("\n"))
-    return _HIDDEN.sub(lambda match: _NAMED.get(match[0]) or _write_out(ord(match[0])), text)
+        pattern, text = _HIDDEN_IN_LINES, text.replace("\t", "    ")
+    return pattern.sub(lambda match: _NAMED.get(match[0]) or _write_out(ord(match[0])), text)
 
 
 def _write_out(code: int) -> str:

@@ -959,6 +959,28 @@ error[E202]: not valid JSON: expecting ',' delimiter
 """,
     ),
     Mistake(
+        "a file of JSON rows is cut off",
+        SCORE,
+        {"rows.jsonl": write_rows() + '{"question": "x", "opti'},
+        """\
+error[E202]: the file is cut off in its last line
+  --> rows.jsonl:13:19
+   13 | {"question": "x", "opti
+      |                   ^
+  = help: copy or download it again; `sed '$d' FILE` prints it without that line
+""",
+    ),
+    Mistake(
+        "a dataset of the hub without a network",
+        "run mmlu --model builtin/longest",
+        {},
+        """\
+error[E214]: dataset `cais/mmlu` of the hub cannot be fetched: no answer from `127.0.0.1:9`
+  --> benchmarks/mmlu.yaml:61:9
+  = help: try again, read what is on this machine with `HF_HUB_OFFLINE=1`, or give a copy of its files: `--dataset FILE`
+""",
+    ),
+    Mistake(
         "rows are written as Python",
         SCORE,
         {"rows.jsonl": "{'question': 'x', 'answer': 'A'}\n"},
@@ -1750,6 +1772,7 @@ def test_a_mistake_is_told_with_its_place_and_what_to_do(
     """The message is the one below, word for word; nothing else is printed but how to go on."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     for name in ("OPENAI_API_KEY", "ANSWERKEY_API_KEY", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     hurry(monkeypatch)

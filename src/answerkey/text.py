@@ -10,6 +10,7 @@ import ast
 import json
 import math
 import re
+import threading
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,7 @@ _HIDDEN_RANGES = (
     "\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
 _HIDDEN = re.compile(f"[\x00-\x1f{_HIDDEN_RANGES}]")
+_HIDDEN_IN_LINES = re.compile(f"[\x00-\x09\x0b-\x1f{_HIDDEN_RANGES}]")
 # JSON writes the first thirty-two itself.
 _HIDDEN_IN_JSON = re.compile(f"[{_HIDDEN_RANGES}]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -46,9 +48,10 @@ def make_visible(text: str, *, keep_lines: bool = False) -> str:
 
     With `keep_lines` line feeds stay and tabs become four spaces, for text that is printed as a block.
     """
+    pattern = _HIDDEN
     if keep_lines:
-        return "\n".join(make_visible(line.replace("\t", "    ")) for line in text.split("\n"))
-    return _HIDDEN.sub(lambda match: _NAMED.get(match[0]) or _write_out(ord(match[0])), text)
+        pattern, text = _HIDDEN_IN_LINES, text.replace("\t", "    ")
+    return pattern.sub(lambda match: _NAMED.get(match[0]) or _write_out(ord(match[0])), text)
 
 
 def _write_out(code: int) -> str:
@@ -249,12 +252,23 @@ def say_reused(calls: Iterable[Mapping[str, Any]]) -> str | None:
 # ------------------------------------------------------------------------------------ plain values
 
 
+_PARSING = threading.Lock()
+
+
+def parse_syntax(source: str, mode: Literal["exec", "eval"] = "exec") -> Any:  # noqa: ANN401  # by mode
+    """Return the syntax tree of Python source, `ast.Module` or `ast.Expression`; it gives no warnings.
+
+    One thread at a time: Python up to 3.11.7 raises SystemError where two build trees (gh-106905).
+    """
+    with _PARSING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source, mode=mode)
+
+
 def parse_python(text: str) -> object:
     """Return the value of a Python literal; ValueError for a text that is none."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.literal_eval(text)
+        return ast.literal_eval(parse_syntax(text.lstrip(" \t"), "eval"))
     except (SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise ValueError(text) from error
 

@@ -37,7 +37,7 @@ WRITTEN = "written "
 
 
 def read_limit(variable: str, default: int) -> int:
-    """Return how many bytes a cache may have; the environment says it in gigabytes, or `off`: 0.
+    """Return a limit in bytes; the environment says it in gigabytes, or `off`: 0.
 
     SpecError E119 when it says something else.
     """

@@ -30,6 +30,47 @@ definition:
 ROW = '{"answer": "A", "completion": "Based on the question, the best choice is A."}\n'
 
 
+def list_writes(path: Path) -> list[str]:
+    """Return the lines of a module that change the environment of this process."""
+    methods = r"environ\.(update|pop|popitem|setdefault|clear)\("
+    pattern = re.compile(rf"environ\[[^]]+\] = |del os\.environ|{methods}|\b(un)?(set|put)env\(")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if pattern.search(line)]
+
+
+def test_the_environment_is_changed_only_before_there_are_threads() -> None:
+    """Polars reads it in its own threads, outside Python's lock: a change meanwhile ends the process.
+
+    A command and a worker process begin with it. Ray takes its settings from nowhere else: they are set when
+    its engine is opened, and put back when it is closed, while no shard is worked on.
+    """
+    source = ROOT / "src" / "answerkey"
+    writes = {path.relative_to(source).as_posix(): list_writes(path) for path in source.rglob("*.py")}
+    polars = 'os.environ.setdefault("POLARS_MAX_THREADS", "1")'
+    assert {name: lines for name, lines in writes.items() if lines} == {
+        "cli/__init__.py": ['os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")'],
+        "engines/local.py": [polars],
+        "engines/ray_engine.py": [
+            "os.environ.pop(name, None)",
+            "os.environ[name] = value",
+            "os.environ[name] = value",
+            polars,
+        ],
+    }
+
+
+def test_syntax_trees_are_built_in_one_place() -> None:
+    """Which lets one thread at a time: in two, Python up to 3.11.7 raises SystemError."""
+    source = ROOT / "src" / "answerkey"
+    pattern = re.compile(r"\bast\.parse\(|\bliteral_eval\((?!(parse_syntax|tree|key|value)\b)")
+    found = [
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if pattern.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == ["text.py"]
+
+
 def test_every_file_and_name_of_the_walk_exists() -> None:
     """What the walk, and the list of where to change what, name is defined in the file that they name."""
     assert len(NAMED) >= 25

@@ -959,6 +959,28 @@ error[E202]: not valid JSON: expecting ',' delimiter
 """,
     ),
     Mistake(
+        "a file of JSON rows is cut off",
+        SCORE,
+        {"rows.jsonl": write_rows() + '{"question": "x", "opti'},
+        """\
+error[E202]: the file is cut off in its last line
+  --> rows.jsonl:13:19
+   13 | {"question": "x", "opti
+      |                   ^
+  = help: copy or download it again; `sed '$d' FILE` prints it without that line
+""",
+    ),
+    Mistake(
+        "a dataset of the hub without a network",
+        "run mmlu --model builtin/longest",
+        {},
+        """\
+error[E214]: dataset `cais/mmlu` of the hub cannot be fetched: no answer from `127.0.0.1:9`
+  --> benchmarks/mmlu.yaml:61:9
+  = help: try again, read what is on this machine with `HF_HUB_OFFLINE=1`, or give a copy of its files: `--dataset FILE`
+""",
+    ),
+    Mistake(
         "rows are written as Python",
         SCORE,
         {"rows.jsonl": "{'question': 'x', 'answer': 'A'}\n"},
@@ -1307,6 +1329,36 @@ error[E301]: unknown model `opnai/gpt-4.1`
 """,
     ),
     Mistake(
+        "the provider ends with a colon",
+        f"{RUN} --model openai:gpt-4o",
+        {},
+        """\
+error[E301]: unknown model `openai:gpt-4o`
+  --> --model
+  = help: write `openai/gpt-4o`
+""",
+    ),
+    Mistake(
+        "the model is a host and a port",
+        f"{RUN} --model 127.0.0.1:8931",
+        {},
+        """\
+error[E301]: unknown model `127.0.0.1:8931`
+  --> --model
+  = help: write the address with a model: `http://127.0.0.1:8931/v1#NAME` (`curl http://127.0.0.1:8931/v1/models` lists the names)
+""",
+    ),
+    Mistake(
+        "the model is one of the hub",
+        f"{RUN} --model hf/Qwen/Qwen2-7B",
+        {},
+        """\
+error[E301]: unknown model `hf/Qwen/Qwen2-7B`
+  --> --model
+  = help: answerkey does not load weights: serve them with `vllm serve Qwen/Qwen2-7B` and write `vllm/Qwen/Qwen2-7B`; or have Hugging Face serve it: `huggingface/Qwen/Qwen2-7B`
+""",
+    ),
+    Mistake(
         "the key is not set",
         f"{RUN} --model openai/gpt-4.1-nano",
         {},
@@ -1417,9 +1469,20 @@ error[E306]: `{server}/v1#m` is a web page, not an API: the body is HTML, not JS
         {},
         """\
 error[E306]: `https{server}/v1#m` cannot be reached: `127.0.0.1` answers without TLS
-  = help: write `http://` in place of `https://`
+  = help: write `{server}/v1#m`
 """,
         server=Behaviour(),
+        code=3,
+    ),
+    Mistake(
+        "the server fails at everything",
+        f"{RUN} --model {{server}}/v1#m",
+        {},
+        """\
+error[E306]: every call to `{server}/v1#m` failed: HTTP 500: CUDA out of memory
+  = help: look into the log of the endpoint for the reason; then `answerkey resume` goes on
+""",
+        server=Reply(status=500, body=b'{"error": {"message": "CUDA out of memory"}}'),
         code=3,
     ),
     Mistake(
@@ -1709,6 +1772,7 @@ def test_a_mistake_is_told_with_its_place_and_what_to_do(
     """The message is the one below, word for word; nothing else is printed but how to go on."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     for name in ("OPENAI_API_KEY", "ANSWERKEY_API_KEY", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     hurry(monkeypatch)

@@ -68,7 +68,7 @@ def test_a_fifth_of_faults_changes_nothing_in_the_answers() -> None:
     assert sum(asked.faults.values()) > 0.15 * COUNT
 
 
-@pytest.mark.parametrize("fault", ["500", "429", "reset", "cut", "bad_json", "empty"])
+@pytest.mark.parametrize("fault", ["429", "reset", "cut", "bad_json", "empty"])
 def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
     """Each call ends as ERROR with its reason after its attempts; nothing is raised, nothing is missing."""
     limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
@@ -82,20 +82,27 @@ def test_a_fault_without_end_is_an_error_of_the_call(fault: str) -> None:
     assert total == 60
 
 
-def test_an_endpoint_that_sends_web_pages_is_given_up() -> None:
+@pytest.mark.parametrize(
+    ("fault", "why", "error"),
+    [
+        ("html", "is a web page, not an API: the body is HTML", "the body is HTML, not JSON"),
+        ("500", "failed: HTTP 500: Internal Server Error", "HTTP 500: Internal Server Error"),
+    ],
+)
+def test_an_endpoint_of_web_pages_or_server_errors_is_given_up(fault: str, why: str, error: str) -> None:
     """After the third call; one that has answered may send as many as it likes."""
     limits = Limits(first_wait=0.001, wait_seconds=0.002, attempts=3, unreadable_attempts=3)
-    with TestServer("A", Behaviour(faults={"html": 1.0}, faulty_attempts=None)) as server:
+    with TestServer("A", Behaviour(faults={fault: 1.0}, faulty_attempts=None)) as server:
         connection = connect(server)
         with ModelClient(connection, CallSettings(limits=limits)) as asker:
-            with pytest.raises(SolverError, match=r"E306.*is a web page, not an API: the body is HTML"):
+            with pytest.raises(SolverError, match=f"E306.*{why}"):
                 asker.complete(make_calls(connection, 20))
             server.change(faults={})
         with ModelClient(connection, CallSettings(limits=limits)) as asker:
             asker.complete(make_calls(connection, 1))
-            server.change(faults={"html": 1.0}, faulty_attempts=None)
+            server.change(faults={fault: 1.0}, faulty_attempts=None)
             completions = asker.complete(make_calls(connection, 20)[1:])
-    assert {one.error for one in completions} == {"the body is HTML, not JSON"}
+    assert {one.error for one in completions} == {error}
 
 
 @pytest.mark.parametrize("fault", ["400", "405", "422"])

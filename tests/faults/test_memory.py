@@ -1,13 +1,19 @@
-"""Replies that are made to fill the memory of whoever asks."""
+"""Replies and files that are made to fill the memory of whoever reads them."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
+import zipfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import pytest
+import zstandard
 
 from answerkey.testing import Behaviour, TestServer
 
@@ -53,3 +59,80 @@ def test_a_body_made_to_fill_memory_does_not(fault: str, count: int) -> None:
     found = json.loads(done.stdout)
     assert found["errors"] == ["the reply of `127.0.0.1` is larger than 16777216 bytes"]
     assert found["megabytes"] < MEGABYTES
+
+
+#: What reading may take in all, whatever a file expands to: E202 comes while it is unpacked.
+READ_MEGABYTES = 300
+#: How large the one line is that a small file holds.
+LINE_BYTES = (3 * 10**9) if os.environ.get("ANSWERKEY_LONG") else 64 * 10**6
+#: Carries out a command, and prints the most memory it took, in megabytes, on the last line.
+READ = r"""
+import sys
+from answerkey.cli import main
+
+code = main(sys.argv[1:])
+lines = open("/proc/self/status").read().splitlines()
+print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024)
+sys.exit(code)
+"""
+ROW = '{"doc_id": 0, "question": "q", "options": ["x", "y"], "answer": "A", "completion": "A"}'
+LONG_LINE = "the line has more than 32 MB; if that is meant, set `ANSWERKEY_MAX_LINE=0.128`"
+LONG_ELEMENT = LONG_LINE.replace("the line", "an element")
+
+
+def write_bomb(path: Path, before: str, after: str) -> None:
+    """Write a small file that expands to a text with very many letters in it."""
+    with ExitStack() as stack:
+        if path.suffix == ".gz":
+            out: Any = stack.enter_context(gzip.open(path, "wb"))
+        elif path.suffix == ".zst":
+            raw = stack.enter_context(path.open("wb"))
+            out = stack.enter_context(zstandard.ZstdCompressor().stream_writer(raw))
+        else:
+            archive = stack.enter_context(zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED))
+            archive.writestr("header.json", '{"version": 2, "status": "success", "eval": {"task": "t"}}')
+            out = stack.enter_context(archive.open("samples/1_epoch_1.json", "w", force_zip64=True))
+        out.write(before.encode())
+        for _ in range(LINE_BYTES // 10**6):
+            out.write(b"a" * 10**6)
+        out.write(after.encode())
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "before", "message"),
+    [
+        ("score BOMB", "a.jsonl.gz", ROW + '\n{"question": "', LONG_LINE),
+        ("check BOMB", "a.jsonl.zst", ROW + '\n{"question": "', LONG_LINE),
+        ("score BOMB", "a.csv.gz", "question,A,B,answer,completion\n", LONG_LINE),
+        ("score BOMB", "a.tsv.zst", 'question\tA\tB\tanswer\tcompletion\nq\tx\ty\tA\tA\n"', LONG_LINE),
+        ("score BOMB", "a.json.gz", f'[{ROW}, {{"question": "', LONG_ELEMENT),
+        ("score small.jsonl --completions BOMB", "a.jsonl.gz", '{"completion": "', LONG_LINE),
+        ("import plain BOMB --out out", "a.jsonl.gz", '{"question": "', LONG_LINE),
+        ("import lm-eval BOMB --out out", "samples_a.jsonl.gz", '{"doc_id": "', LONG_LINE[9:]),
+        ("import promptfoo BOMB --out out", "a.json.zst", '{"results": {"results": ["', LONG_ELEMENT),
+        ("import inspect BOMB --out out", "a.eval", '{"id": "', LONG_LINE.replace("line", "file")),
+    ],
+)
+def test_a_file_made_to_fill_memory_does_not(
+    tmp_path: Path, command: str, name: str, before: str, message: str
+) -> None:
+    """A small file of one endless line, element or member is E202 before it is in memory as a whole."""
+    write_bomb(tmp_path / name, before, '"}')
+    (tmp_path / "small.jsonl").write_text(f"{ROW}\n", encoding="utf-8")
+    words = [name if word == "BOMB" else word for word in command.split()]
+    settings = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", READ, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        cwd=tmp_path,
+        env=settings,
+    )
+    assert done.returncode == 2
+    printed = done.stdout + done.stderr
+    assert "error[E202]" in printed
+    assert message in printed
+    assert f"--> {name}" in printed
+    assert int(done.stdout.splitlines()[-1]) < READ_MEGABYTES

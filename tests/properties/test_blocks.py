@@ -50,7 +50,7 @@ def read(raw: bytes, form: formats.FormatName, block: int) -> Outcome:
     content = Content(f"rows.{form}", Path(f"rows.{form}"), raw=raw)
     chunks: dict[int, pl.DataFrame] = {}
     notices: list[Notice] = []
-    with patch.object(blocks, "BLOCK_BYTES", block), patch.object(formats, "BLOCK_BYTES", block):
+    with patch.object(blocks, "BLOCK_BYTES", block):
         try:
             try:
                 parts = formats.READERS[form](content, notices)
@@ -292,5 +292,5 @@ def test_rows_that_cannot_be_taken_in_blocks_are_read_row_by_row() -> None:
         2**20,
     )
     compare(b'{"a":["x",1]}\n{"a":["\\ud800",1]}\n', "jsonl", 2**20)
-    with patch.object(blocks, "MAX_CELL", 20):
+    with patch.object(blocks, "MAX_ROW", 20):
         compare(b'a,b\n"' + b"x" * 90 + b'",y\n', "csv", 8)

@@ -102,23 +102,26 @@ def _await(endpoint: str, server: subprocess.Popen[bytes]) -> None:
             return
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cloud_keys() -> Iterator[None]:
+    """Set what is the same for every endpoint once, before any thread of Polars reads the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "AKIACANARY000000")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
+        patch.setenv("AWS_SESSION_TOKEN", TOKEN_CANARY)
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+            patch.setenv(name, "/no/such/file")
+        for name in ("AWS_PROFILE", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Return a function that sets the environment for an endpoint; keys are canaries."""
-
-    def choose(endpoint: str) -> None:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIACANARY000000")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CANARY)
-        monkeypatch.setenv("AWS_SESSION_TOKEN", TOKEN_CANARY)
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-            monkeypatch.setenv(name, "/no/such/file")
-        for name in ("AWS_PROFILE", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-            monkeypatch.delenv(name, raising=False)
-
-    return choose
+    """Return a function that names an endpoint in the environment; keys are canaries."""
+    return lambda endpoint: monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ TRUST = click.option(
 ALLOW_HOST = option(
     "--allow-host",
     "HOST",
-    "Allow FILE to send your keys to this host; repeatable.",
+    "Allow FILE to send your keys to, or read datasets from, this host; repeatable.",
     "allow_hosts",
     multiple=True,
 )

@@ -40,7 +40,7 @@ from answerkey.datasets.columns import (
     find_shape,
     parse_json,
 )
-from answerkey.datasets.content import FOREIGN, MAX_CELL
+from answerkey.datasets.content import FOREIGN, find_line_limit
 
 Parsed = TypeVar("Parsed")
 #: Columns by name, and how many rows they have.
@@ -50,6 +50,8 @@ Keys = tuple[str, ...]
 _WORKERS = 8
 #: Large beside what each call of Polars takes, small beside the memory of a machine.
 BLOCK_BYTES = 2 * 2**20
+#: A row that is longer is read by itself.
+MAX_ROW = 2 * BLOCK_BYTES
 #: After so many blocks in a row that were not alike, one in as many is tried.
 _MISSES = 8
 #: So many rows of a block say what its columns hold.
@@ -121,7 +123,7 @@ class JsonBlocks:
 
     def parse(self, raw: bytes) -> Block | None:
         """Return the rows of a block; None where they are not all alike, or one is wrong."""
-        if len(raw) > MAX_CELL or (self.misses >= _MISSES and self.misses % _MISSES):
+        if len(raw) > MAX_ROW or (self.misses >= _MISSES and self.misses % _MISSES):
             self.misses += 1
             return None
         whole = raw if raw.endswith(b"\n") else raw + b"\n"
@@ -374,7 +376,7 @@ class DelimitedBlocks:
         # A line break of another kind ends a row, and a blank line is none, in a file of one column an error.
         returns += len(whole) - len(raw) - (whole is not raw)
         is_odd = returns != (breaks if len(ending) > 1 else 0) or len(self.names) == 1
-        if self.is_over or is_odd or len(raw) > MAX_CELL or b"\0" in raw:
+        if self.is_over or is_odd or len(raw) > MAX_ROW or b"\0" in raw:
             self.is_over = True
             return None
         schema = dict.fromkeys(map(str, range(len(self.names))), pl.String)
@@ -412,17 +414,21 @@ def _list_bytes(raw: bytes) -> pl.Series:
 def cut_blocks(stream: BinaryIO, rest: bytes = b"", *, by_row: bool = False) -> Iterator[bytes]:
     """Yield the bytes of a stream in blocks that end with a line, or with a row where cells may be in quotes.
 
-    `rest` was read before. A row that is too long for a cell is cut in the middle.
+    `rest` was read before. A row that is too long is cut in the middle; behind a line that is longer than the
+    limit there is no other block.
     """
+    longest = MAX_ROW if by_row else find_line_limit() + 1
     while raw := rest + stream.read(BLOCK_BYTES):
-        parts, rest = [raw, stream.readline(MAX_CELL if by_row else -1)], b""
+        parts, rest = [raw, stream.readline(longest)], b""
         if by_row:
             size = len(raw)
             quotes = int((_list_bytes(raw) == ord('"')).sum()) + parts[1].count(b'"')
-            while quotes % 2 and size <= MAX_CELL and (line := stream.readline(MAX_CELL)):
+            while quotes % 2 and size <= MAX_ROW and (line := stream.readline(MAX_ROW)):
                 parts.append(line)
                 size, quotes = size + len(line), quotes + line.count(b'"')
         yield b"".join(parts)
+        if not by_row and len(parts[1]) == longest:
+            return
 
 
 def work_ahead(parse: Callable[[bytes], Parsed], blocks: Iterator[bytes]) -> Iterator[tuple[bytes, Parsed]]:

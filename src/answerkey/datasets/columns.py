@@ -36,8 +36,9 @@ from typing import Literal, cast
 
 import polars as pl
 
-from answerkey.datasets.content import MAX_CELL, Content, RowErrors
+from answerkey.datasets.content import Content, RowErrors, describe_long, find_cell_limit
 from answerkey.errors import DataError, Place, listing, raise_all, refuse_column
+from answerkey.text import parse_syntax
 from answerkey.types import Notice
 
 ColumnKind = Literal["text", "int", "float", "bool", "list", "json"]
@@ -182,8 +183,11 @@ def refuse_size(error: RecursionError | ValueError) -> BadJsonError:
     return BadJsonError("E202", "a number has too many digits", "write it as text")
 
 
-def check_row(value: object, source: str) -> dict[str, object]:
-    """Return the row if it is an object that a table can hold; `source` is its JSON text."""
+def check_row(value: object, source: str, most: int) -> dict[str, object]:
+    """Return the row if it is an object that a table can hold; `source` is its JSON text.
+
+    A cell has at most so many characters.
+    """
     if not isinstance(value, dict):
         kind = _JSON_KINDS.get(type(value), "null")
         raise BadJsonError("E202", f"the row is {kind}, not an object", 'write `{"column": value, ...}`')
@@ -199,10 +203,10 @@ def check_row(value: object, source: str) -> dict[str, object]:
             if SURROGATE.search(json.dumps([name, cell], ensure_ascii=False)):
                 message = "half of a surrogate pair (`\\ud800` to `\\udfff`) is not a character"
                 raise BadJsonError("E203", message, "write both halves, or the character itself", name)
-    if len(source) > MAX_CELL:
+    if len(source) > most:
         for name, cell in value.items():
-            if len(json.dumps(cell, ensure_ascii=False)) > MAX_CELL:
-                raise BadJsonError("E202", f"the cell has more than {MAX_CELL} characters", None, name)
+            if len(json.dumps(cell, ensure_ascii=False)) > most:
+                raise BadJsonError("E202", describe_long("the cell", most), None, name)
     return value
 
 
@@ -288,7 +292,7 @@ def _parse_literal(text: str) -> object:
     if len(text) > _LITERAL_LIMIT:
         raise _UnfitError(f": Python literals are read up to {_LITERAL_LIMIT} characters; write JSON")
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = parse_syntax(text, "eval")
         value = ast.literal_eval(tree)
         kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(text).readline)]
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError):
@@ -455,7 +459,7 @@ def _fill_lists(values: Sequence[object], inner: pl.DataType) -> pl.Series:
 
 
 def check_sizes(
-    column: pl.Series, lines: Sequence[int] | pl.Series, errors: RowErrors, most: int | None = MAX_CELL
+    column: pl.Series, lines: Sequence[int] | pl.Series, errors: RowErrors, most: int | None
 ) -> None:
     """Remember the cells of a text column that are too long."""
     if most is None or column.dtype != pl.String:
@@ -464,7 +468,7 @@ def check_sizes(
     is_long = sizes > most
     for position in is_long.arg_true() if is_long.any() else ():
         where = Place(file=errors.file, line=int(lines[position]), field=column.name)
-        errors.add("E202", f"the cell has more than {MAX_CELL} bytes", where=where)
+        errors.add("E202", describe_long("the cell", most), where=where)
 
 
 @contextmanager
@@ -527,13 +531,14 @@ def build_table(
     *,
     notices: Iterable[Notice] = (),
     spans: Sequence[int] = (),
-    max_cell: int | None = MAX_CELL,
+    is_limited: bool = True,
 ) -> BuiltTable:
     """Keep the parts of a table in `chunks`, by their numbers, with the types that all of them share.
 
     `kinds` says how text cells are typed, `file` is the name in errors. `notices` and `spans` are complete
-    when the last part has been read.
+    when the last part has been read. Unless `is_limited`, cells may have any length.
     """
+    max_cell = find_cell_limit() if is_limited else None
     shapes: dict[str, Shape] = {}
     own_types: list[dict[str, pl.DataType | None]] = []
     first = count = size = 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,9 +16,11 @@ from typing import BinaryIO, Literal, TextIO
 import polars as pl
 
 from answerkey.errors import DataError, Place, listing, raise_all, suggest
+from answerkey.types import read_limit
 
-#: The longest cell, in bytes; longer ones are nearly always an unclosed quote.
-MAX_CELL = 16 * 2**20
+#: How many gigabytes a line, a row or an element of JSON may have; a cell may have half of that.
+LINE_VARIABLE = "ANSWERKEY_MAX_LINE"
+DEFAULT_LINE_BYTES = 32 * 10**6
 #: A content of at most so many bytes is held in memory; a larger one is read as a stream.
 HELD_BYTES = 32 * 2**20
 #: How many bad rows of one file are shown, and how many with the same mistake; the rest is counted.
@@ -26,8 +28,8 @@ SHOWN, SAME_SHOWN = 20, 3
 #: What Polars raises about a file that is not what it should be.
 FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
 _BLOCK = 2**20
-#: One block of Zstandard data may expand many thousand times.
-_PACKED_BLOCK = 2**13
+#: Few bytes of Zstandard data may expand many thousand times.
+PACKED_BLOCK = 2**8
 _HEAD = 64
 _ENCODING_HINT = "save the file as UTF-8; `iconv -f {} -t UTF-8 FILE` prints it so"
 UTF8_MARK = b"\xef\xbb\xbf"
@@ -50,6 +52,32 @@ _SIGNATURES: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"<html": ("a web page: download the file itself", ()),
     b"SQLite format 3": ("an SQLite database: export the table as CSV", ()),
 }
+
+
+def find_line_limit() -> int:
+    """Return the most bytes, or characters, of a line, of a row of CSV, or of an element of JSON."""
+    return read_limit(LINE_VARIABLE, DEFAULT_LINE_BYTES) or sys.maxsize
+
+
+def find_cell_limit() -> int:
+    """Return the most bytes of a cell; longer ones are nearly always an unclosed quote."""
+    return find_line_limit() // 2
+
+
+def describe_long(part: str, limit: int) -> str:
+    """Return the message about a part of a file that is longer than a limit, and how to raise it."""
+    more = f"`{LINE_VARIABLE}={find_line_limit() * 4 / 10**9:g}`"
+    return f"{part} has more than {limit / 10**6:g} MB; if that is meant, set {more}"
+
+
+def iterate_lines(stream: TextIO, file: str, before: int = 0) -> Iterator[str]:
+    """Yield the lines of a file, which follow after so many others; E202 for one that is too long."""
+    limit, number = find_line_limit(), before
+    while line := stream.readline(limit + 1):
+        number += 1
+        if len(line) > limit:
+            raise DataError("E202", describe_long("the line", limit), where=Place(file, number))
+        yield line
 
 
 @dataclass
@@ -115,10 +143,9 @@ class Content:
             if folder.is_dir():
                 names = sorted(one.name for one in folder.iterdir() if one.is_file())
                 hint = suggest(self.path.name, names) or f"files there: {listing(names, limit=5)}"
-            message, where = f"there is no data file `{self.path}`", Place(file=str(self.path))
-            raise DataError("E201", message, where=where, hint=hint) from None
+            raise self.error("E201", f"there is no data file `{self.file}`", hint=hint) from None
         except (OSError, ValueError) as error:
-            raise describe_unreadable(self.path, error) from None
+            raise describe_unreadable(self.path, error, self.file) from None
         expand = COMPRESSIONS.get(self.path.suffix.lower())
         return stream if expand is None else open_blocks(stream, expand(stream, self.file), _BLOCK)
 
@@ -168,7 +195,8 @@ class Content:
 
     def refuse_damage(self, kind: str, error: BaseException) -> DataError:
         """Return E202 for a file that is not what its name says."""
-        message = f"not a valid {kind} file: {(str(error).splitlines() or ['damaged'])[0]}"
+        reason = (str(error).splitlines() or ["damaged"])[0].replace(str(self.path), self.file)
+        message = f"not a valid {kind} file: {reason}"
         return self.error("E202", message, hint=self.guess() or "copy or download it again")
 
     def check_text(self) -> None:
@@ -176,14 +204,17 @@ class Content:
         if self.wide is not None:
             try:
                 with self.open_text() as text:
-                    deque(text, 0)
+                    while text.read(_BLOCK):
+                        pass
             except UnicodeDecodeError as error:
                 message = f"not valid {self.wide}, as its byte order mark calls it: {error.reason}"
                 raise self.error("E203", message, hint="save the file as UTF-8") from None
             return
         broken, nul = RowErrors(self.file), RowErrors(self.file)
         with self.open() as stream:
-            for number, raw in enumerate(stream, 1):
+            longest, number = find_line_limit(), 0
+            while (raw := stream.readline(longest + 1)) and len(raw) <= longest:
+                number += 1
                 line = (raw.removeprefix(UTF8_MARK) if number == 1 else raw).removesuffix(b"\n")
                 try:
                     at = line.decode().find("\0")
@@ -209,15 +240,15 @@ def read_content(path: str | Path, *, shown: str | None = None) -> Content:
         try:
             raw = stream.read(HELD_BYTES + 1)
         except OSError as error:
-            raise describe_unreadable(content.path, error) from None
+            raise describe_unreadable(content.path, error, content.file) from None
     return content if len(raw) > HELD_BYTES else replace(content, raw=raw)
 
 
-def describe_unreadable(path: Path, error: OSError | ValueError) -> DataError:
-    """Return E201 for a file that cannot be read."""
+def describe_unreadable(path: Path, error: OSError | ValueError, file: str | None = None) -> DataError:
+    """Return E201 for a file that cannot be read; `file` is its name in errors."""
     reason = "it is a folder" if path.is_dir() else getattr(error, "strerror", None) or str(error)
-    message = f"cannot read data file `{path}`: {reason.lower()}"
-    return DataError("E201", message, where=Place(file=str(path)))
+    shown = file or str(path)
+    return DataError("E201", f"cannot read data file `{shown}`: {reason.lower()}", where=Place(file=shown))
 
 
 def require_plain(path: Path) -> None:
@@ -227,15 +258,15 @@ def require_plain(path: Path) -> None:
         raise DataError("E201", f"`{path}` is not a plain file", where=Place(file=str(path)), hint=hint)
 
 
-def open_blocks(packed: BinaryIO, blocks: Iterator[bytes], size: int) -> BinaryIO:
+def open_blocks(packed: BinaryIO | TextIO, blocks: Iterator[bytes], size: int) -> BinaryIO:
     """Return blocks, which are made of a packed stream, as a stream; what they raise, its reader gets."""
     return io.BufferedReader(_Blocks(packed, blocks), size)  # type: ignore[type-var]  # a raw stream
 
 
 class _Blocks(io.RawIOBase):
-    def __init__(self, packed: BinaryIO, blocks: Iterator[bytes]) -> None:
+    def __init__(self, packed: BinaryIO | TextIO, blocks: Iterator[bytes]) -> None:
         super().__init__()
-        self._packed, self._blocks, self._rest = packed, blocks, b""
+        self._packed, self._blocks, self._rest = packed, blocks, memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -245,7 +276,7 @@ class _Blocks(io.RawIOBase):
             part = next(self._blocks, None)
             if part is None:
                 return 0
-            self._rest = part
+            self._rest = memoryview(part)
         count = min(len(buffer), len(self._rest))
         buffer[:count], self._rest = self._rest[:count], self._rest[count:]
         return count
@@ -291,7 +322,7 @@ def _expand_gzip(packed: BinaryIO, file: str) -> Iterator[bytes]:
 def _expand_zstd(packed: BinaryIO, file: str) -> Iterator[bytes]:
     frames = ZstdFrames()
     try:
-        while block := packed.read(_PACKED_BLOCK):
+        while block := packed.read(PACKED_BLOCK):
             yield frames.decompress(block)
     except frames.error as error:
         raise _refuse_packed("zstd", file, error) from None

@@ -25,7 +25,6 @@ from typing import BinaryIO, Generic, Literal, TextIO, TypeVar
 import polars as pl
 
 from answerkey.datasets.blocks import (
-    BLOCK_BYTES,
     DelimitedBlocks,
     JsonBlocks,
     cut_blocks,
@@ -47,10 +46,13 @@ from answerkey.datasets.columns import (
 from answerkey.datasets.content import (
     COMPRESSIONS,
     FOREIGN,
-    MAX_CELL,
     UTF8_MARK,
     Content,
     RowErrors,
+    describe_long,
+    find_cell_limit,
+    find_line_limit,
+    iterate_lines,
     open_blocks,
 )
 from answerkey.errors import DataError, Place
@@ -65,6 +67,7 @@ UNNAMED = "column_1"
 #: So many lines are looked at to find two that are not blank.
 _LOOKED_AT = 20
 _ROWS_HINT = "is this the right file, and was it written to its end?"
+_QUOTE_HINT = 'a cell in double quotes ends at the next double quote; one inside it is written `""`'
 _SPACES = " \t\r\n"
 _SPACE = re.compile(f"[{_SPACES}]*")
 _BLOCK = 2**20
@@ -203,10 +206,21 @@ def _iterate_cells(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line of each row and its cells; a blank line has none. So many lines were `before`."""
     # The limit is the process's; it is only ever raised, so that no other reader is disturbed.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
-    reader = csv.reader(_refuse_nul(content, stream), delimiter=separator, strict=True)
+    most, longest = find_cell_limit(), find_line_limit()
+    csv.field_size_limit(max(csv.field_size_limit(), most))
+    size = 0
+
+    def measure() -> Iterator[str]:
+        nonlocal size
+        for text in _refuse_nul(content, stream, before):
+            size += len(text)
+            if size > longest:
+                raise content.error("E202", describe_long("the row", longest), line, hint=_QUOTE_HINT)
+            yield text
+
+    reader = csv.reader(measure(), delimiter=separator, strict=True)
     while True:
-        line = before + reader.line_num + 1
+        line, size = before + reader.line_num + 1, 0
         try:
             cells = next(reader)
         except StopIteration:
@@ -216,17 +230,15 @@ def _iterate_cells(
             if reason.startswith("unexpected end"):
                 message = "a double quote opened in this row is never closed"
             elif reason.startswith("field larger"):
-                message = f"a cell of this row has more than {MAX_CELL} characters"
-                message += "; is a double quote not closed?"
+                message = describe_long("a cell of this row", most)
             else:
                 message = f"misplaced double quote: {reason}"
-            hint = 'a cell in double quotes ends at the next double quote; one inside it is written `""`'
-            raise content.error("E202", message, line, hint=hint) from None
+            raise content.error("E202", message, line, hint=_QUOTE_HINT) from None
         yield line, cells
 
 
-def _refuse_nul(content: Content, stream: TextIO) -> Iterator[str]:
-    for line in stream:
+def _refuse_nul(content: Content, stream: TextIO, before: int = 0) -> Iterator[str]:
+    for line in iterate_lines(stream, content.file, before):
         if "\0" in line:
             content.check_text()
         yield line
@@ -251,34 +263,38 @@ def read_json_lines(content: Content, notices: list[Notice]) -> Iterator[Chunk]:
     """Yield the rows of a file with one JSON object per line."""
 
     def list_blocks(stream: BinaryIO) -> Iterator[bytes]:
-        if content.wide is None:
-            yield from cut_blocks(stream, stream.read(len(UTF8_MARK)).removeprefix(UTF8_MARK))
-            return
-        with content.open_text("\n") as text:
-            while lines := text.readlines(BLOCK_BYTES):
-                yield "".join(lines).encode()
+        if content.wide is not None:
+            text = content.open_text("\n")
+            pieces = iter(partial(text.read, _BLOCK), "")
+            stream = open_blocks(text, (piece.encode() for piece in pieces), _BLOCK)
+        yield from cut_blocks(stream, stream.read(len(UTF8_MARK)).removeprefix(UTF8_MARK))
 
     def parse(stream: BinaryIO) -> Iterator[tuple[object, str, int]]:
-        is_first, number = True, 1
+        is_first, number, longest = True, 1, find_line_limit()
         for block, found in work_ahead(JsonBlocks().parse, list_blocks(stream)):
             if found is not None:
                 yield found, "", number
                 number, is_first = number + found[1], False
                 continue
-            lines = io.StringIO(block.decode(), newline="\n")
-            for number, raw in enumerate(lines, number):  # noqa: B020 - goes on from the last block
-                if not raw.strip(_SPACES):
+            for number, raw in enumerate(io.BytesIO(block), number):  # noqa: B020 - goes on from the last block
+                if len(raw) > longest:
+                    raise content.error("E202", describe_long("the line", longest), number)
+                line = raw.decode().removesuffix("\n")
+                if not line.strip(_SPACES):
                     continue
-                if is_first and raw.lstrip().startswith("["):  # one error instead of one per line
+                if is_first and line.lstrip().startswith("["):  # one error instead of one per line
                     message = "the file starts with a list, not with an object"
                     hint = "name it `.json`, or write one object per line"
                     raise content.error("E202", message, 1, hint=hint)
                 is_first = False
-                line = raw.removesuffix("\n")
                 try:
                     value = parse_json(line)
                 except json.JSONDecodeError as error:
                     value = _refuse_syntax(error.msg, number, error.colno)
+                    is_open = error.msg.startswith("Unterminated") or not line[error.pos :].strip()
+                    if is_open and not raw.endswith(b"\n"):
+                        value.message = "the file is cut off in its last line"
+                        value.hint = "copy or download it again; `sed '$d' FILE` prints it without that line"
                 except BadJsonError as error:
                     value = error
                 yield value, line, number
@@ -328,6 +344,7 @@ def _chunk_objects(
         return {name: [row.get(name) for row in rows] for name in names}
 
     errors, buffer, is_empty = RowErrors(content.file), Buffer(arrange), True
+    longest = find_cell_limit()
     for value, source, line in values:
         if isinstance(value, tuple):  # a block of rows; JSON has no tuples
             columns, count = value
@@ -339,12 +356,14 @@ def _chunk_objects(
         try:
             if isinstance(value, BadJsonError):
                 raise value
-            is_full = buffer.add(check_row(value, source), line, len(source))
+            is_full = buffer.add(check_row(value, source, longest), line, len(source))
         except BadJsonError as error:
             where = Place(file=content.file, line=error.line or line, column=error.column, field=error.key)
             if error.column and (what := content.guess()):  # no row of it will do
                 raise DataError(error.code, error.message, where=where, hint=what) from None
-            hint = _advise_syntax(source, error) if error.column else error.hint
+            hint = error.hint
+            if error.column and not hint:
+                hint = _advise_syntax(source, error)
             errors.add(error.code, error.message, where=where, hint=hint)
             continue
         is_empty = False
@@ -364,8 +383,10 @@ class JsonWindow(ABC):
     `at` is a place in the window, `line` its line.
     """
 
-    def __init__(self, stream: TextIO, decoder: json.JSONDecoder, block: int) -> None:
-        self.text, self.at, self.line = "", 0, 1
+    def __init__(
+        self, stream: TextIO, decoder: json.JSONDecoder, block: int, file: str | None = None
+    ) -> None:
+        self.text, self.at, self.line, self.file = "", 0, 1, file
         self._stream, self._decoder, self._block = stream, decoder, block
 
     def peek(self) -> str:
@@ -402,7 +423,13 @@ class JsonWindow(ABC):
                     return value, end
 
     def read_on(self) -> bool:
-        """Let go of what has been read and add to the window; return whether there was more."""
+        """Let go of what has been read and add to the window; return whether there was more.
+
+        DataError E202 for a value that is too long.
+        """
+        limit = find_line_limit()
+        if len(self.text) - self.at > limit:
+            raise DataError("E202", describe_long("an element", limit), where=Place(self.file, self.line))
         more = self._stream.read(max(self._block, len(self.text) - self.at))
         if more:
             self.text, self.at = self.text[self.at :] + more, 0
@@ -417,14 +444,14 @@ class _JsonList(JsonWindow):
     """The elements of a JSON list one by one, so that each has its line."""
 
     def __init__(self, content: Content, stream: TextIO) -> None:
-        super().__init__(stream, DECODER, _BLOCK)
+        super().__init__(stream, DECODER, _BLOCK, content.file)
         self._lines_before, self._columns_before = 0, 0
         if not self.peek():
             raise content.error("E210", "the file is empty", hint=_ROWS_HINT)
         if not self.take("["):
             hint = "write a list of objects: `[{...}, {...}]`"
             beginning = self.text + stream.read(_SHOWN)
-            if re.match(r"\s*\{.*\}\s*\n\s*\{", beginning):
+            if re.match(r"\s*\{.*\}[ \t\r]*\n\s*\{", beginning):
                 hint = "this looks like one object per line: name it `.jsonl`"
             elif inner := re.search(r'"(\w+)"\s*:\s*\[\s*\{', beginning):
                 rows = f"json.load(open({relpath(str(content.file))!r}))[{inner[1]!r}]"

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from answerkey.datasets.columns import LINE, check_sizes, find_cast
-from answerkey.datasets.content import FOREIGN, Content, RowErrors
+from answerkey.datasets.content import FOREIGN, Content, RowErrors, find_cell_limit
 from answerkey.datasets.storage import StoredObject, fetch_object, open_store
 from answerkey.errors import DataError, Place
 from answerkey.types import Samples, choose_names
@@ -201,9 +201,9 @@ class StoredRows(SlicedRows):
         else:
             first = self.first_line + self.offset
             lines = pl.int_range(first, first + self.length, eager=True, dtype=pl.Int64).alias("line")
-        errors = RowErrors(self.file)
+        errors, most = RowErrors(self.file), find_cell_limit()
         for series in frame.iter_columns():
-            check_sizes(series, lines, errors)
+            check_sizes(series, lines, errors, most)
         errors.raise_any()
         found = name_samples(frame, lines, self.encoded, self.file, first=self.offset + 1)
         chosen = frame.select(pl.selectors.by_name(*names))

@@ -64,6 +64,7 @@ TIMEOUT = 30.0
 #: The oldest version of the library that is known to work.
 OLDEST = (0, 30)
 DEFAULT_CONFIG = "default"
+_COPY_HINT = "give a copy of its files: `--dataset FILE`"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 #: Splits under other names, as the hub's own library knows them.
@@ -581,19 +582,19 @@ class Hub:
 
     @contextmanager
     def _translating(self, asked: HuggingFaceSource, revision: str | None) -> Iterator[None]:
-        from answerkey.models.proxy import guard_library
+        from answerkey.models.proxy import guard_hub
 
-        errors, utils, constants = self._library.errors, self._library.utils, self._library.constants
+        errors, constants = self._library.errors, self._library.constants
         # Else the library looks for AI agents in the environment, tells the hub, and fetches a list for that.
         was_silent, constants.HF_HUB_DISABLE_TELEMETRY = constants.HF_HUB_DISABLE_TELEMETRY, True
         try:
-            forget = getattr(self._library, "close_session", None) or utils.reset_sessions
-            with guard_library(self.endpoint, forget):
+            with guard_hub(self.endpoint, self._library):
                 yield
         except errors.GatedRepoError:
-            hint = f"accept them at {self.endpoint}/datasets/{asked.path} and set `HF_TOKEN`, or give a copy"
+            page = f"{self.endpoint}/datasets/{asked.path}"
             message = "wants a token, and that you accept its terms first"
-            raise asked.refuse(message, f"{hint} of its files: `--dataset FILE`") from None
+            hint = f"accept them at {page} and set `HF_TOKEN`, or {_COPY_HINT}"
+            raise asked.refuse(message, hint) from None
         except errors.RepositoryNotFoundError:
             hint = "check `path`; for a private dataset set `HF_TOKEN`"
             raise asked.refuse("does not exist, or is not for you to see", hint) from None
@@ -615,13 +616,13 @@ class Hub:
 
     def _refuse_network(self, asked: HuggingFaceSource) -> DataError:
         host = urlsplit(self.endpoint).netloc
-        hint = "try again; `HF_HUB_OFFLINE=1` reads what is on this machine"
+        hint = f"try again, read what is on this machine with `HF_HUB_OFFLINE=1`, or {_COPY_HINT}"
         return asked.refuse(f"cannot be fetched: no answer from `{host}`", hint)
 
 
 def _refuse_offline(asked: HuggingFaceSource) -> DataError:
     """Return the error about what is not on this machine while nothing is fetched."""
-    hint = "run it once without `HF_HUB_OFFLINE` and `ANSWERKEY_OFFLINE`"
+    hint = f"run it once without `HF_HUB_OFFLINE` and `ANSWERKEY_OFFLINE`, or {_COPY_HINT}"
     return asked.refuse("is not on this machine, or not all of it, and nothing is fetched now", hint)
 
 

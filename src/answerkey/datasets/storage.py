@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from answerkey.errors import DataError, Place, SpecError, hide_secrets, listing
-from answerkey.models.config import Secret, is_loopback
+from answerkey.models.config import Caller, Secret, is_loopback
 
 #: Set to anything but `0`: nothing is fetched, and what was fetched before is used.
 OFFLINE = "ANSWERKEY_OFFLINE"
@@ -44,6 +44,7 @@ _SETTINGS = ("AWS_", "FSSPEC_", "GOOGLE_", "GCSFS_", "STORAGE_EMULATOR_HOST")
 _SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _CHANGED = ("has changed while it was being read", "start again when it is complete")
 _NO_BUCKET = "NoSuchBucket"
+_callers_hosts: set[str] = set()
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -486,6 +487,16 @@ def refuse_large(url: str, size: int, most: int) -> DataError:
 def is_offline() -> bool:
     """Return whether the caller wants nothing fetched."""
     return os.environ.get(OFFLINE, "0").strip().lower() not in {"", "0", "false", "no", "off"}
+
+
+def allow_fetching(*hosts: str) -> None:
+    """Let files be fetched from hosts of this machine and its network: the caller named them, or a URL."""
+    _callers_hosts.update(hosts)
+
+
+def is_allowed(url: str) -> bool:
+    """Return whether the caller named the host of an address, or allowed it in the environment."""
+    return Caller.of_process(_callers_hosts).allows(url)
 
 
 def hide_query(url: str) -> str:

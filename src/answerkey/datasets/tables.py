@@ -50,7 +50,9 @@ from answerkey.datasets.content import (
     HELD_BYTES,
     SHOWN,
     Content,
+    describe_long,
     describe_unreadable,
+    find_line_limit,
     read_content,
 )
 from answerkey.datasets.formats import (
@@ -198,7 +200,7 @@ def load_table(
             rows, notices = _open_rows(content, how, how.find_format(path))
             digest = content.digest
         except OSError as error:
-            raise describe_unreadable(content.path, error) from None
+            raise describe_unreadable(content.path, error, content.file) from None
     notices = notices or check_names(rows.columns, Place(file=rows.file))
     if not len(rows):
         raise DataError("E210", "the file has no rows", where=Place(file=rows.file))
@@ -289,7 +291,7 @@ def load_rows(
     if not rows:
         raise DataError("E210", f"`{name}` has no rows", where=Place(file=name))
     try:
-        built = build_table(parts, name, {}, chunks, notices=notices, max_cell=None)
+        built = build_table(parts, name, {}, chunks, notices=notices, is_limited=False)
     except UnicodeEncodeError as error:
         message = f"the text {error.object!r} holds half of a surrogate pair, which is not a character"
         raise DataError("E203", message, where=Place(file=name)) from None
@@ -579,11 +581,14 @@ class FiledRows(RowsOver):
 def read_documents(folder: Path, paths: Sequence[Path], how: FileFields) -> Table:
     """Return a row for each text file: `sample_id` (the hash of its text), `file_name` and `content`."""
     rows: list[dict[str, object]] = []
+    longest = find_line_limit()
     for path in paths:
         content = Content(str(path), path)
         content.check_text()
         with content.open_text() as stream:
-            text = stream.read()
+            text = stream.read(longest + 1)
+        if len(text) > longest:
+            raise content.error("E202", describe_long("the document", longest))
         name = path.relative_to(folder).as_posix()
         rows.append({"sample_id": sha256(text.encode()).hexdigest(), "file_name": name, "content": text})
     table = load_rows(rows, name=str(folder))

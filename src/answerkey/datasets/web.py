@@ -1,18 +1,25 @@
-"""Files fetched over HTTP: TLS or loopback only, few redirects, no larger than allowed, tried again."""
+"""Files fetched over HTTP: TLS or loopback only, few redirects, no larger than allowed, tried again.
+
+From this machine and its network, files are fetched only if the caller named the host. What counts is the
+address that a connection has: no name, no way to write an address and no redirect leads around it.
+"""
 
 from __future__ import annotations
 
 import http.client
+import ipaddress
+import socket
 import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from functools import partial
 from hashlib import sha256
 from http.client import HTTPMessage
 from typing import IO, Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from answerkey._version import __version__
 from answerkey.datasets.storage import (
@@ -20,6 +27,7 @@ from answerkey.datasets.storage import (
     Fetched,
     find_content,
     hide_query,
+    is_allowed,
     is_offline,
     is_safe,
     keep_note,
@@ -29,7 +37,7 @@ from answerkey.datasets.storage import (
     refuse_large,
     store_content,
 )
-from answerkey.errors import remember_url
+from answerkey.errors import DataError, remember_url
 from answerkey.models.proxy import find_proxy, open_tls_context
 
 TIMEOUT = 30.0
@@ -110,12 +118,68 @@ def _open(url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
     proxy = find_proxy(url)
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({} if proxy is None else {"http": proxy, "https": proxy}),
-        urllib.request.HTTPSHandler(context=open_tls_context()),
+        _HTTPHandler(),
+        _HTTPSHandler(context=open_tls_context()),
         _Redirects(url),
     )
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the scheme was checked
     reply: http.client.HTTPResponse = opener.open(request, timeout=TIMEOUT)
     return reply
+
+
+def _refuse_internal(url: str, addresses: Iterable[str]) -> None:
+    """Raise E214 where one of the addresses of a URL's host is internal, and the caller did not name it."""
+    for address in addresses:
+        if is_internal(address) and not is_allowed(url):
+            host = urlsplit(url).netloc
+            message = f"is on this machine or its network ({address}): it is read only if you allow it"
+            raise refuse(url, message, f"run again with `--allow-host {host}`")
+
+
+def is_internal(address: str) -> bool:
+    """Return whether an IP address is of this machine or its network, and not of the internet."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    return not (getattr(ip, "ipv4_mapped", None) or ip).is_global
+
+
+def _connect(url: str, address: tuple[str, int], *more: Any) -> socket.socket:  # noqa: ANN401 - as the library has it
+    """Return a connection for a URL, over which nothing has been sent yet."""
+    connection = socket.create_connection(address, *more)
+    try:
+        _refuse_internal(url, [connection.getpeername()[0]])
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class _Connections(urllib.request.AbstractHTTPHandler):
+    """Looks at the address of each connection before anything is sent over it."""
+
+    def do_open(self, http_class: Any, req: urllib.request.Request, **options: Any) -> Any:  # noqa: ANN401 - as the library has it
+        """Send a request; a proxy may be anywhere, so that the host behind it is looked up here."""
+        parts = urlsplit(req.full_url)
+        is_direct = not req.has_proxy() and getattr(req, "_tunnel_host", None) is None
+        if not is_direct:
+            with suppress(OSError):  # perhaps only the proxy knows the name
+                found = socket.getaddrinfo(parts.hostname, parts.port)
+                _refuse_internal(req.full_url, [str(entry[4][0]) for entry in found])
+
+        def make_connection(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - same
+            connection = http_class(*given, **named)
+            if is_direct:
+                connection._create_connection = partial(_connect, req.full_url)  # noqa: SLF001 - its only hook
+            return connection
+
+        return super().do_open(make_connection, req, **options)
+
+
+class _HTTPHandler(_Connections, urllib.request.HTTPHandler):
+    pass
+
+
+class _HTTPSHandler(_Connections, urllib.request.HTTPSHandler):
+    pass
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -133,6 +197,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     ) -> Any:  # noqa: ANN401 - as the library has it
         """Follow a redirect; the reply that sent us on is closed in any case."""
         with closing(fp):
+            target = urljoin(req.full_url, headers.get("Location", ""))
+            if urlsplit(target).scheme not in {"http", "https"}:
+                raise self._refuse_target(target)
             return super().http_error_302(req, fp, code, msg, headers)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
@@ -155,8 +222,11 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             raise refuse(self._url, "redirects to an address with a user name or password")
         is_same_kind = urlsplit(newurl).scheme == urlsplit(req.full_url).scheme
         if not is_safe(newurl) or not (is_same_kind or newurl.startswith("https:")):
-            raise refuse(self._url, f"redirects to `{hide_query(newurl)}`, which is not https")
+            raise self._refuse_target(newurl)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    def _refuse_target(self, target: str) -> DataError:
+        return refuse(self._url, f"redirects to `{hide_query(target)}`, which is not https")
 
 
 def _iterate_reply(

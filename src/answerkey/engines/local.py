@@ -242,6 +242,8 @@ def _start_worker(payload: bytes) -> None:
     """Make this process a worker: in a session of its own, with a function, and ending with its parent."""
     global _loaded  # noqa: PLW0603 - a worker process has one function
     os.setsid()
+    # There is a worker for each core; Polars, not loaded so far, needs no threads beside them.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     for number in _PARENTS_SIGNALS:
         signal.signal(number, lambda *_: None)  # not ignored: that would be inherited
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PARENTS_SIGNALS)
@@ -256,8 +258,6 @@ def _start_worker(payload: bytes) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     os.dup2(2, 1)  # what a library prints is no output of ours
-    # There is a worker for each core; the column library, not loaded so far, needs no threads beside them.
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     _loaded = load_function(payload)
 
 

@@ -25,7 +25,7 @@ from answerkey.datasets.recorded import (
 )
 from answerkey.datasets.rows import Rows
 from answerkey.datasets.sources import InlineSource, MemorySource, Source, pin_source
-from answerkey.datasets.storage import digest_file, hide_query, name_lasting
+from answerkey.datasets.storage import allow_fetching, digest_file, hide_query, name_lasting
 from answerkey.datasets.tables import Tabular, load_rows, load_table
 from answerkey.engines import Spread
 from answerkey.errors import (
@@ -218,6 +218,7 @@ def read_options(verb: str, given: Mapping[str, object], kind: Any = RunOptions)
         raise TypeError(f"`completions` is a {type(completions).__name__}: give a file, or use `ak.score`")
     if not isinstance(dataset, str | Path | MemorySource | None):
         values["dataset"] = MemorySource(load_rows(dataset, name="dataset"))
+    allow_fetching(*values.get("allow_hosts", ()))
     return Options(**values)
 
 

@@ -27,7 +27,15 @@ from typing import Any, BinaryIO, ClassVar, Protocol, TextIO
 
 import polars as pl
 
-from answerkey.datasets.content import Content, RowErrors, ZstdFrames, open_blocks
+from answerkey.datasets.content import (
+    PACKED_BLOCK,
+    Content,
+    RowErrors,
+    ZstdFrames,
+    describe_long,
+    find_line_limit,
+    open_blocks,
+)
 from answerkey.datasets.formats import JsonWindow
 from answerkey.datasets.questions import Question, write_cell
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, listing
@@ -112,8 +120,6 @@ class DamagedError(Exception):
 
 # ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-#: The longest element, in characters.
-MOST_CHARACTERS = 256 * 2**20
 _BLOCK = 2**20
 #: What is deeper than this inside something that is skipped is read as one value.
 _SKIPPED_DEPTH = 4
@@ -291,12 +297,6 @@ class JsonStream(JsonWindow):
         self.at = end
         return value
 
-    def read_on(self) -> bool:
-        """Add to the window, unless it is too large already."""
-        if len(self.text) - self.at > MOST_CHARACTERS:
-            raise self.fail(f"an element has more than {MOST_CHARACTERS} characters")
-        return super().read_on()
-
     def fail(self, message: str, position: int = 0) -> DamagedError:  # noqa: ARG002 - the line will do
         """Return the error, with the line."""
         where = "at the end" if not self.text[self.at :] else f"on line {self.line}"
@@ -310,8 +310,6 @@ STORED, DEFLATED, ZSTANDARD = 0, 8, 93
 MOST_RATIO = 400
 SMALL = 64 * 2**20
 MARK = b"PK\x03\x04"
-#: Few bytes of Zstandard data may expand many thousand times.
-_PACKED_BLOCK = 2**10
 _ENTRY, _LOCAL = struct.Struct("<4s6H3L5H2L"), struct.Struct("<4s5H3L2H")
 _END, _END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q")
 _LOCATOR = struct.Struct("<4sLQL")
@@ -444,7 +442,7 @@ def _expand_member(packed: BinaryIO, member: Member) -> Iterator[bytes]:
         expand, errors = frames.decompress, (frames.error,)
     left, size, checksum = member.packed, 0, 0
     while left:
-        block = packed.read(min(left, _PACKED_BLOCK))
+        block = packed.read(min(left, PACKED_BLOCK))
         if not block:
             raise DamagedError("it ends in the middle")
         left -= len(block)
@@ -463,8 +461,8 @@ def _expand_member(packed: BinaryIO, member: Member) -> Iterator[bytes]:
 
 # ── the files of a log ──────────────────────────────────────────────────────────────────────────────────────
 
-#: The longest line, in bytes, and how many bytes of lines are read at once.
-MOST_BYTES, BLOCK_BYTES = 256 * 2**20, 8 * 2**20
+#: How many bytes of lines are read at once.
+BLOCK_BYTES = 8 * 2**20
 #: How much of a log is looked at to tell its kind, and how many of its files.
 _HEAD_BYTES = 2**18
 _LISTED = 5_000
@@ -494,13 +492,18 @@ class LogFile:
             return Json(parse_json(stream.readline(most).decode("utf-8-sig", "replace")))
         return Json(None)
 
+    def read_whole(self) -> bytes:
+        """Return all bytes; DamagedError when they are more than a line may have."""
+        longest = find_line_limit()
+        with self.open() as stream:
+            raw = stream.read(longest + 1)
+        if len(raw) > longest:
+            raise DamagedError(describe_long("the file", longest))
+        return raw
+
     def read_json(self) -> Json:
         """Return the file as one JSON object; DamagedError when it is none or too long."""
-        with self.open() as stream:
-            raw = stream.read(MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            raise DamagedError(f"it has more than {MOST_BYTES} bytes")
-        return Json(_parse_object(raw))
+        return Json(_parse_object(self.read_whole()))
 
 
 def _parse_object(raw: bytes) -> Row:
@@ -705,14 +708,14 @@ class Log:
     def blocks(self, file: LogFile) -> Iterator[tuple[int, list[bytes]]]:
         """Yield the lines of a file, some at a time, with the number of the first."""
         with self.guard(file), file.open() as stream:
-            number, failure = 1, None
+            number, failure, longest = 1, None, find_line_limit()
             while failure is None:
                 lines: list[bytes] = []
                 size = 0
                 try:
-                    while size < BLOCK_BYTES and (raw := stream.readline(MOST_BYTES + 1)):
-                        if len(raw) > MOST_BYTES:
-                            message = f"line {number + len(lines)} has more than {MOST_BYTES} bytes"
+                    while size < BLOCK_BYTES and (raw := stream.readline(longest + 1)):
+                        if len(raw) > longest:
+                            message = describe_long(f"line {number + len(lines)}", longest)
                             raise DamagedError(message)  # noqa: TRY301 - told behind the lines before it
                         lines.append(raw)
                         size += len(raw)

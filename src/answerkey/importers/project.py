@@ -27,7 +27,7 @@ import polars as pl
 
 from answerkey._version import __version__
 from answerkey.datasets.columns import fill_column, without_collecting
-from answerkey.datasets.content import MAX_CELL, require_plain
+from answerkey.datasets.content import describe_long, find_cell_limit, require_plain
 from answerkey.datasets.questions import LABELS
 from answerkey.errors import AnswerkeyError, DataError, Place, RunError, SpecError, listing, suggest
 from answerkey.evaluate.prepare import Options
@@ -285,7 +285,8 @@ def _fill(
                 number += 1
                 if not store.add(record):
                     where = Place(file=str(log.path), sample=record.sample_id)
-                    log.mark_broken(f"a text of sample `{record.sample_id}` is too long for a table", where)
+                    text = f"a text of sample `{record.sample_id}`"
+                    log.mark_broken(describe_long(text, store.longest), where)
             if progress is not None and number // _REPORT_EVERY > before // _REPORT_EVERY:
                 progress("read", number - number % _REPORT_EVERY, 0)
     store.flush()
@@ -572,8 +573,6 @@ _GROUP_BYTES, _GROUP_ROWS = 32 * 2**20, 131_072
 _SHOWN = 5
 #: So many different truths are told apart; a dataset with more has no labels for truths.
 _TRUTHS = 64
-#: A character takes up to four bytes.
-_MOST_CHARACTERS = MAX_CELL // 4
 #: Fewer choices than these are not taken for granted where a log does not list any.
 _FEWEST_GUESSED = 4
 _write_json = make_encoder(is_compact=False)
@@ -597,6 +596,7 @@ class RecordStore:
         self._held: list[tuple[object, ...]] = []
         self._blocks: list[pl.DataFrame] = []
         self._size = self._characters = 0
+        self.longest = find_cell_limit() // 4  # a character takes up to four bytes
         self._base = sqlite3.connect(folder / "keys.sqlite", isolation_level=None)
         for command in (
             "PRAGMA journal_mode = OFF",
@@ -653,7 +653,7 @@ class RecordStore:
         lengths = [len(cell) for cell in row if type(cell) is str]
         if question is not None and question.options is not None:
             lengths.append(sum(map(len, question.options)))
-        if max(lengths) > _MOST_CHARACTERS:
+        if max(lengths) > self.longest:
             return False
         if said is not None and isinstance(said.logprobs, Mapping):
             self.counts["rankings"] += "ranking" in said.logprobs

@@ -16,10 +16,10 @@ from hashlib import blake2b
 from pathlib import PurePosixPath
 
 from answerkey.datasets import questions as ask
+from answerkey.datasets.content import iterate_lines
 from answerkey.errors import listing
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
-    MOST_BYTES,
     DamagedError,
     Json,
     KnownReader,
@@ -185,8 +185,8 @@ def _iterate_rows(log: Log, file: LogFile, head: Row | None = None) -> Iterator[
         yield from _iterate_csv(log, file)
         return
     if not {*_YAML}.isdisjoint(endings):
-        with log.guard(file), file.open() as stream:
-            found = Json(parse_plain(stream.read(MOST_BYTES).decode("utf-8-sig")))
+        with log.guard(file):
+            found = Json(parse_plain(file.read_whole().decode("utf-8-sig")))
             if head is not None:
                 head[_PROMPTS] = found.get("results", "prompts")
             for one in found.list("results", "results"):
@@ -207,7 +207,8 @@ def _iterate_rows(log: Log, file: LogFile, head: Row | None = None) -> Iterator[
 def _iterate_csv(log: Log, file: LogFile) -> Iterator[Json]:
     """Yield the cells of a CSV file as rows of JSON have them: one for each test, prompt and provider."""
     with log.guard(file), file.open() as raw:
-        lines = csv.reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""), strict=True)
+        text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        lines = csv.reader(iterate_lines(text, file.file), strict=True)
         try:
             names = next(lines, [])
             said = [(place, match) for place, name in enumerate(names) if (match := _SAID.fullmatch(name))]

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from answerkey.datasets import questions as ask
-from answerkey.datasets.content import COMPRESSIONS, require_plain
+from answerkey.datasets.content import COMPRESSIONS, find_line_limit, require_plain
 from answerkey.datasets.formats import FORMATS
 from answerkey.datasets.recognition import recognise
 from answerkey.datasets.rows import Rows, iterate_blocks
@@ -20,7 +20,6 @@ from answerkey.datasets.tables import load_table
 from answerkey.errors import DataError, Place, SpecError, listing, suggest
 from answerkey.importers import prompts
 from answerkey.importers.logs import (
-    MOST_BYTES,
     DamagedError,
     Json,
     KnownReader,
@@ -299,7 +298,7 @@ class EveryEvalEverReader(KnownReader):
         for name in sorted(totals.keys() - {file.stem for file in files}):
             log.notice(f"a file of numbers states {totals[name]} rows in `{name}.jsonl`, which is not there")
         for file in files:
-            if not log.begin_task(file.read_first(MOST_BYTES).text("evaluation_name") or file.stem):
+            if not log.begin_task(file.read_first(find_line_limit()).text("evaluation_name") or file.stem):
                 continue
             before = log.seen
             told = log.description

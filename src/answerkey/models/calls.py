@@ -128,7 +128,8 @@ class Limits:
     In seconds: `attempt_seconds` is for one request, `call_seconds` for a call with all its attempts,
     `wait_seconds` for the longest pause between two, also when the endpoint asks for more, `first_wait` for
     the pause after the first error; it doubles after each further one (a random part of it is waited).
-    `reach_seconds` is how long a call is tried while no connection was ever made.
+    `reach_seconds` is how long a call is tried while no connection was ever made, `failing_seconds` while
+    the endpoint has never answered but with server errors; these are reported after `report_seconds`.
     `unreadable_attempts` is how many replies without sense are asked for; an endpoint that sends them is
     not overloaded, and they may cost. `max_bytes` holds for a body as sent, and unpacked. `max_open` is how
     many connections this process can have open, whatever the model says.
@@ -143,6 +144,8 @@ class Limits:
     connect_seconds: float = 15.0
     call_seconds: float = 600.0
     reach_seconds: float = 3.0
+    report_seconds: float = 10.0
+    failing_seconds: float = 60.0
     first_wait: float = 0.5
     wait_seconds: float = 60.0
     max_bytes: int = 16 * MEGABYTE

@@ -164,6 +164,12 @@ class ModelClient:
             wait([running], timeout=GRACE_SECONDS + WRITE_SECONDS)
 
 
+def report_stop(calls: int) -> None:
+    """Say that the end waits for calls under way."""
+    why = "stopping: waiting up to %g s for replies under way (%d); a second Ctrl-C ends at once"
+    LOG.warning(why, GRACE_SECONDS, calls)
+
+
 def _shut_down(background: Background, executor: ThreadPoolExecutor) -> None:
     background.stop()
     executor.shutdown()
@@ -211,6 +217,8 @@ class Round:
         """Send nothing more. Requests under way get `grace` seconds (None: all they need) to be answered."""
         self._is_stopped = True
         self._reason = self._reason or reason
+        if reason is None and self._sending:
+            report_stop(len(self._sending))
         for task in self._tasks - self._sending:
             task.cancel()
 
@@ -279,7 +287,7 @@ class Round:
             finally:
                 self._sending.discard(task)
             outcome = endpoint.judge(came, sent, clock.now() - begun)
-            wait = retry.choose_wait(outcome, is_reached=endpoint.health.is_reached)
+            wait = retry.choose_wait(outcome, endpoint.health)
             reason = endpoint.health.note(outcome, is_final=wait is None)
             if reason is not None:
                 self.stop(reason, grace=GRACE_SECONDS)

@@ -8,11 +8,15 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import os
 import re
 import socket
 import ssl
 import zlib
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import aiohttp
 from multidict import CIMultiDict
@@ -25,7 +29,16 @@ from answerkey.models.proxy import find_proxy_for_key, open_tls_context
 from answerkey.models.responses import has_too_many_parts
 from answerkey.models.retry import NoReply, Reply, Request
 
+if TYPE_CHECKING:
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.client_reqrep import ClientRequest
+    from aiohttp.connector import Connection as PooledConnection
+    from aiohttp.tracing import Trace
+
+LOG = logging.getLogger("answerkey.models")
 KEEP_ALIVE_SECONDS = 15.0
+#: A connection is watched for this long before each request, and for longer where a reply came unasked.
+QUIET_SECONDS, LONG_QUIET_SECONDS = 0.01, 0.25
 #: The most bytes of one header; aiohttp takes at most 128 of them.
 LARGEST_HEADER = 16_384
 #: A body up to this size is read in any case.
@@ -34,7 +47,7 @@ SMALL_BODY = 1 << 15
 LARGE_BODIES = 16 << 20
 #: How much of a body is unpacked in one go.
 _STEP = 1 << 20
-_FINAL = 200
+_FINAL, _BAD_REQUEST, _REQUEST_TIMEOUT, _SERVER_ERRORS = 200, 400, 408, 500
 
 
 class BodyMemory:
@@ -70,6 +83,94 @@ class BodyMemory:
                 one.set_result(None)
 
 
+class EarlyReplyError(aiohttp.ClientError):
+    """The server replied before a request was sent."""
+
+
+class MismatchedReplyError(aiohttp.ClientError):
+    """The server sent one reply more than there were requests, and it does not repeat the one before."""
+
+
+class CheckedConnector(aiohttp.TCPConnector):
+    """A pool that never hands out a connection on which something has arrived before the request.
+
+    aiohttp itself would take that for the reply to the next request, which is about another sample. Once a
+    server has sent such a reply, each request gets a connection of its own.
+    """
+
+    def __init__(self, host: str, tls: ssl.SSLContext) -> None:
+        super().__init__(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS)
+        self._host = host
+        self._is_reusing = True
+        #: The beginning of the last reply on each connection.
+        self._replies: WeakKeyDictionary[ResponseHandler, bytes] = WeakKeyDictionary()
+        #: The connection that the current asyncio task has taken.
+        self._taken: ContextVar[ResponseHandler] = ContextVar("taken")
+
+    async def connect(
+        self,
+        req: ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  # the name is aiohttp's
+    ) -> PooledConnection:
+        """Return a connection from the pool, or a new one, on which nothing has arrived."""
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            protocol = connection.protocol
+            assert protocol is not None  # noqa: S101  # only closed connections have none
+            try:
+                if await self._is_clean(protocol):
+                    self._taken.set(protocol)
+                    return connection
+            except BaseException:
+                connection.close()
+                raise
+            connection.close()
+
+    async def _is_clean(self, protocol: ResponseHandler) -> bool:
+        """Return whether nothing arrives on a connection, and it may be used."""
+        is_new = protocol not in self._replies
+        await asyncio.sleep(QUIET_SECONDS if self._is_reusing else LONG_QUIET_SECONDS)
+        is_open = protocol.is_connected()
+        is_clean = is_open and not protocol.should_close
+        if is_new and not is_open:
+            raise aiohttp.ServerDisconnectedError
+        if is_new and not is_clean:
+            self._stop_reusing()
+            raise EarlyReplyError
+        await self._check_surplus(protocol)
+        self._replies.setdefault(protocol, b"")
+        return is_clean and (is_new or self._is_reusing)
+
+    async def note_reply(self, status: int, body: bytes) -> None:
+        """Take in the reply on the connection of the current task.
+
+        After a timeout of a server on the way, the reply that it waited for may yet come: the connection is
+        not used again.
+        """
+        protocol = self._taken.get()
+        self._replies[protocol] = body[:SMALL_BODY]
+        await self._check_surplus(protocol)
+        if status == _REQUEST_TIMEOUT or status >= _SERVER_ERRORS:
+            protocol.close()
+
+    async def _check_surplus(self, protocol: ResponseHandler) -> None:
+        """Raise MismatchedReplyError if there is another reply, unless it repeats the last one."""
+        if len(protocol) == 0:
+            return
+        message, payload = await protocol.read()
+        if message.code == _FINAL:  # anything else may be a farewell to an idle connection
+            self._stop_reusing()
+            if not self._replies[protocol].startswith(payload.read_nowait()[:SMALL_BODY]):
+                raise MismatchedReplyError
+
+    def _stop_reusing(self) -> None:
+        if self._is_reusing:
+            self._is_reusing = False
+            why = "%s sent a reply without a request; each further request gets a connection of its own"
+            LOG.warning(why, self._host)
+
+
 class HttpClient:
     """The HTTP client of one connection; made and used inside one event loop.
 
@@ -93,8 +194,9 @@ class HttpClient:
             }
         )
         self._headers.update(connection.reveal_headers())
+        self._connector = CheckedConnector(self._host, tls)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_SECONDS),
+            connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_seconds),
             auto_decompress=False,
@@ -105,9 +207,39 @@ class HttpClient:
         # aiohttp would send a GET once more when its connection breaks; its own test client does the same.
         self._session._retry_connection = False  # noqa: SLF001
         self._url = URL(connection.url)
+        #: Whether the server wants TLS where none is spoken; None until there is a reason to find out.
+        self._is_tls = None if self._url.scheme == "http" and self._proxy is None else False
 
     async def send(self, request: Request, *, seconds: float) -> Reply | NoReply:
-        """Return what came back within so many seconds, however slowly it drips."""
+        """Return the reply, or why there is none after `seconds` at most, however slowly it arrives."""
+        came = await self._send(request, seconds)
+        if isinstance(came, NoReply):
+            is_suspicious = came.kind in {"reset", "unreadable"}
+        else:
+            is_suspicious = came.status == _BAD_REQUEST
+        if not is_suspicious:
+            return came
+        if self._is_tls is None:
+            self._is_tls = await self._expects_tls()
+        return NoReply("certificate", f"{self._host} answers only with TLS") if self._is_tls else came
+
+    async def _expects_tls(self) -> bool:
+        """Return whether the server makes a TLS handshake.
+
+        Nothing is sent over it, so the certificate is not checked.
+        """
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            async with asyncio.timeout(self._limits.reach_seconds):
+                _, writer = await asyncio.open_connection(self._url.host, self._url.port, ssl=context)
+        except OSError:  # TimeoutError and ssl.SSLError, too
+            return False
+        writer.transport.abort()
+        return True
+
+    async def _send(self, request: Request, seconds: float) -> Reply | NoReply:
         url, headers = self._url, self._headers
         if request.url is not None:
             url = URL(request.url)
@@ -125,6 +257,7 @@ class HttpClient:
                 if response.status < _FINAL:
                     return NoReply("unreadable", f"{self._host} does not answer in HTTP")
                 packed = await self._read(response, most)
+            await self._connector.note_reply(response.status, packed or b"")
             encoding = response.headers.get("content-encoding", "identity").strip().lower()
             if packed is not None and encoding not in {"identity", ""}:
                 packed = unpack(packed, encoding, most)
@@ -204,6 +337,10 @@ def explain_error(error: Exception, host: str, seconds: float, *, has_begun: boo
             whom = "the proxy" if isinstance(error, aiohttp.ClientProxyConnectionError) else host
             cause = "" if error.errno is None else f": {os.strerror(error.errno)}"
             return NoReply("connect", f"cannot connect to {whom}{cause}")
+        case EarlyReplyError():
+            return NoReply("unreadable", f"{host} replied before the request was sent")
+        case MismatchedReplyError():
+            return NoReply("mismatched", f"{host} sent more replies than there were requests")
         case aiohttp.InvalidURL() | UnicodeError():
             return NoReply("address", "the address is not valid")
         case aiohttp.ClientResponseError() if (

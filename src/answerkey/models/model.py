@@ -6,6 +6,7 @@ Nothing that calls an endpoint is imported before a model is called.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +57,7 @@ from answerkey.models.config import (
 )
 from answerkey.models.images import expand_images
 from answerkey.models.names import LOCAL, PROVIDERS, complete_name, say_who_serves
-from answerkey.models.responses import fail, read_message, take_out_thoughts
+from answerkey.models.responses import REPLY_KEYS, fail, read_message, take_out_thoughts
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.types import Completion, CompletionStatus, Question
 
@@ -168,6 +169,15 @@ def suggest_model(name: str) -> str:
         return near.replace("`", f"`{PREFIX}/", 1)
     if is_builtin or not name:
         return f"built-in models: {listing(f'{PREFIX}/{one}' for one in BUILTIN_MODELS)}"
+    provider, _, served = name.partition(":")
+    if provider in PROVIDERS and served:
+        return f"write `{provider}/{served}`"
+    if address := re.match(r"[\w.-]+:\d{4,5}(?![\w.])", name):
+        url = f"http://{address[0]}/v1"
+        return f"write the address with a model: `{url}#NAME` (`curl {url}/models` lists the names)"
+    if prefix in {"hf", "transformers"} and rest:
+        how = f"serve them with `vllm serve {rest}` and write `vllm/{rest}`"
+        return f"answerkey does not load weights: {how}; or have Hugging Face serve it: `huggingface/{rest}`"
     # Of names of the hub, `meta-llama/…`, the first part is not far from a provider's, either.
     providers = get_close_matches(prefix, PROVIDERS, n=1, cutoff=0.8) if slash else []
     return f"did you mean `{providers[0]}/{rest}`?" if providers else say_who_serves(name)
@@ -234,11 +244,7 @@ class LiveModel(CallSettings):
         self, questions: Sequence[Question], *, trial: int = 0, purpose: str = "solve"
     ) -> list[Completion]:
         """Return one completion for each question, in order; what the ledger knows is not asked."""
-        said = self._client.complete(build_calls(self, questions, trial, purpose))
-        if self.connection.generation.thinking == "keep":
-            return said
-        # Replies that an earlier version kept have their thoughts in the text.
-        return [one if one.raw is not None else take_out_thoughts(one) for one in said]
+        return self._client.complete(build_calls(self, questions, trial, purpose))
 
     @property
     def is_given_up(self) -> bool:
@@ -337,12 +343,18 @@ class CodeModel(CallSettings, ABC):
         """Let go of what the code runs in; twice does no harm."""
 
     def _read(self, outcome: object, function: str) -> Completion:
-        """Return what code gave: a text, a message, a whole chat completion; or what it raised."""
+        """Return what code gave: a text, a message, a whole chat completion; or what it raised.
+
+        Anything else is an error of the call. A message may be without text, as those of endpoints may.
+        """
         if isinstance(outcome, BaseException):
             return fail(hide_secrets(f"{type(outcome).__name__}: {outcome}".removesuffix(": ")))
         completion = take_out_thoughts(read_message(outcome))
-        if completion.status is CompletionStatus.NO_TEXT and not isinstance(outcome, Mapping | None):
-            return fail(f"`{function}` gives neither a text nor a message: {type(outcome).__name__}")
+        is_message = isinstance(outcome, Mapping) and not REPLY_KEYS.isdisjoint(outcome)
+        is_number = isinstance(outcome, int | float)
+        if is_number or (completion.status is CompletionStatus.NO_TEXT and not is_message):
+            given = "None" if outcome is None else f"a value of type `{type(outcome).__name__}`"
+            return fail(f"`{function}` returned {given}, not a text or a message")
         return completion
 
 
@@ -432,7 +444,7 @@ class FunctionModel(CodeModel):
         return self.limits.max_open or (self.limits.max_concurrent if self.config.is_async else 1)
 
     def _infer(self, calls: Sequence[Call]) -> Iterable[tuple[Call, Completion]]:
-        from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS
+        from answerkey.models.client import GRACE_SECONDS, SIGNAL_SECONDS, report_stop
 
         under_way, most, loop = dict[Future[Completion], Call](), self.most, self.config.loop
         submit = partial(asyncio.run_coroutine_threadsafe, loop=loop) if loop else self._background.submit
@@ -457,6 +469,8 @@ class FunctionModel(CodeModel):
             while under_way:
                 yield from collect()
         except KeyboardInterrupt:  # what is under way is paid for
+            if under_way:
+                report_stop(len(under_way))
             until = time.monotonic() + GRACE_SECONDS
             while under_way and time.monotonic() < until:
                 yield from collect()

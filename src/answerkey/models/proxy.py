@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from answerkey.errors import SpecError, hide_secrets, remember_url
@@ -23,7 +24,6 @@ from answerkey.models.config import is_loopback
 LOG = logging.getLogger("answerkey")
 #: Further certificates to trust. OpenSSL reads `SSL_CERT_FILE` by itself.
 CERTIFICATES = "REQUESTS_CA_BUNDLE"
-_EXCEPTIONS = ("NO_PROXY", "no_proxy")
 #: Documented in the library's source alone, and unknown to its types.
 _is_excepted: Callable[[str, dict[str, str]], bool] = vars(urllib.request)["proxy_bypass_environment"]
 
@@ -73,25 +73,25 @@ def open_tls_context(trusted: str | None = None) -> ssl.SSLContext:
 
 
 @contextmanager
-def guard_library(url: str, forget: Callable[[], object]) -> Iterator[None]:
-    """Let a library that reads the environment itself use a proxy only where `find_proxy` finds one.
+def guard_hub(url: str, library: Any) -> Iterator[None]:  # noqa: ANN401  # `huggingface_hub`
+    """Let `huggingface_hub` use a proxy only where `find_proxy` finds one; it reads the environment itself.
 
-    `forget` makes the library look again: before, and for whoever uses it next.
+    Its HTTP client is replaced meanwhile. The environment is not changed: Polars reads it in other threads,
+    which would end the process. Before version 1.0 the library has no such client, and its own rule holds.
     """
-    if find_proxy(url) is not None or not urllib.request.getproxies_environment():
+    is_found = find_proxy(url) is not None or not urllib.request.getproxies_environment()
+    replace_client = getattr(library, "set_client_factory", None)
+    if is_found or replace_client is None:
         yield
         return
-    before = {name: os.environ.get(name) for name in _EXCEPTIONS}
-    os.environ.update(dict.fromkeys(_EXCEPTIONS, "*"))
-    forget()
+    client = library.get_session()
+    options = {"event_hooks": client.event_hooks, "follow_redirects": True, "timeout": None}
+    without_proxies = dict.fromkeys(("all://", "http://", "https://"))
+    replace_client(lambda: type(client)(mounts=without_proxies, **options))
     try:
         yield
     finally:
-        forget()
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        replace_client(lambda: type(client)(**options))
 
 
 @lru_cache

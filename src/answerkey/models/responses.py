@@ -32,6 +32,7 @@ REFUSED_ENDS = frozenset({"refusal", "content_filter"})
 OTHER_ROLES = frozenset({"system", "developer", "user", "tool", "function"})
 MESSAGE_KEYS = frozenset({"content", "refusal", "tool_calls", "function_call"})
 WRAPPER_KEYS = ("choices", "messages", "output", "message", "items")
+REPLY_KEYS = MESSAGE_KEYS.union(WRAPPER_KEYS, {"role"})
 
 Found = Mapping[str, object]
 #: An instance of `dict` is known at once, one of `Mapping` after a search.

@@ -38,7 +38,9 @@ LASTING_ERRORS = {404: "model_not_found", 429: "insufficient_quota"}
 _TOO_MANY_REQUESTS = 429
 _REDIRECTS, _MISTAKES, _SERVER_ERRORS = 300, 400, 500
 
-NoReplyKind = Literal["connect", "reset", "timeout", "unreadable", "certificate", "too_large", "address"]
+NoReplyKind = Literal[
+    "connect", "reset", "timeout", "unreadable", "mismatched", "certificate", "too_large", "address"
+]
 #: Errors that end without a word of the endpoint.
 SILENT_KINDS: frozenset[str] = frozenset({"connect", "certificate", "address", "timeout"})
 
@@ -85,6 +87,11 @@ class Outcome(NamedTuple):
     completion: Completion
     label: str = ""
     retry_after: float | None = None
+
+    @property
+    def is_server_error(self) -> bool:
+        """Whether the endpoint replied with a status from 500 on."""
+        return self.label.startswith("status 5")
 
 
 def judge(came: Reply | NoReply, read: Callable[[int, bytes], Completion]) -> Outcome:
@@ -175,10 +182,10 @@ class Retry:
         left = self._begun_at + self._limits.call_seconds - now
         return max(0.0, min(self._limits.attempt_seconds, left))
 
-    def choose_wait(self, outcome: Outcome, *, is_reached: bool = True) -> float | None:
+    def choose_wait(self, outcome: Outcome, health: Health | None = None) -> float | None:
         """Return the seconds to wait before the next attempt; None when there is none.
 
-        While nothing was ever heard of an endpoint, `is_reached` is False: after one timeout there is none.
+        An endpoint that never answered is tried for a shorter time: see `Limits`. One timeout is enough then.
         """
         limits, draw = self._limits, self._clock.draw
         if outcome.verdict is Verdict.UNREADABLE:
@@ -192,8 +199,10 @@ class Retry:
         if outcome.retry_after is not None:
             wait = min(limits.wait_seconds, max(wait, outcome.retry_after + draw() * limits.first_wait))
         seconds = limits.call_seconds
-        if not is_reached and outcome.label in SILENT_KINDS:
+        if health is not None and not health.is_reached and outcome.label in SILENT_KINDS:
             seconds = 0 if outcome.label == "timeout" else limits.reach_seconds
+        elif health is not None and not health.has_answered and outcome.is_server_error:
+            seconds = limits.failing_seconds
         is_exhausted = self.attempts >= limits.attempts or self._unreadable >= limits.unreadable_attempts
         is_late = self._clock.now() + wait >= self._begun_at + seconds
         return None if is_exhausted or is_late else wait
@@ -214,7 +223,8 @@ _LONGEST = 300
 class Health:
     """What the outcomes of calls say about the endpoint; `name` is the model's, `key` whether one is sent.
 
-    `is_reached` is whether anything was ever heard of the endpoint, `start_hint` how it is started.
+    `is_reached` is whether anything was ever heard of the endpoint, `has_answered` whether it ever answered a
+    call, `start_hint` how it is started.
     """
 
     def __init__(self, name: str, host: str, start_hint: str | None = None, *, has_key: bool = True) -> None:
@@ -223,7 +233,7 @@ class Health:
         self._start_hint = start_hint
         self._has_key = has_key
         self.is_reached = False
-        self._has_answered = False
+        self.has_answered = False
         self._label = ""
         self._count = 0
 
@@ -232,7 +242,7 @@ class Health:
         label = outcome.label
         self.is_reached |= label not in SILENT_KINDS
         if outcome.verdict is Verdict.ANSWERED:
-            self._has_answered = True
+            self.has_answered = True
             self._count = 0
             return None
         if not is_final:
@@ -241,25 +251,34 @@ class Health:
         self._label = label
         why = (outcome.completion.error or label)[:_LONGEST]
         code, name, go_on = "E306", f"`{self._name}`", "then `answerkey resume` goes on"
-        if label == "model_not_found" or (label == "status 404" and not self._has_answered):
+        if label == "model_not_found" or (label == "status 404" and not self.has_answered):
             message = f"`{self._host}` does not know the model, or the address, of {name}: {why}"
             hint = f"{correct_address(self._name)}, and start a new run; or let the endpoint load it, {go_on}"
         elif label == "insufficient_quota":
             code, message = "E304", f"`{self._host}` has no quota left for the key of {name}: {why}"
             hint = f"add credit, or raise the limit of the account; what was answered is kept, {go_on}"
         elif outcome.verdict is Verdict.REFUSED:
-            if self._has_answered and label == "status 403" and self._count < REFUSALS_IN_A_ROW:
+            if self.has_answered and label == "status 403" and self._count < REFUSALS_IN_A_ROW:
                 return None
             what = "refuses the key" if self._has_key else "wants a key, and none is sent"
             code, message = "E304", f"the endpoint of {name} {what} ({label}): {why}"
             what = "check the key" if self._has_key else "set `ANSWERKEY_API_KEY` in the environment"
             hint = f"{what}; what was answered is kept, {go_on}"
+        elif label == "mismatched":
+            message = f"the replies of {name} cannot be matched to the requests: {why}"
+            hint = "replies of this run may be on the wrong samples: start a new one, without that gateway"
         elif not self.is_reached:
             message = f"{name} {'never answers' if label == 'timeout' else 'cannot be reached'}: {why}"
             hint = f"check the address, and that the endpoint is up; {go_on}"
-            hint = "write `http://` in place of `https://`" if "without TLS" in why else hint
+            if "TLS" in why:
+                schemes = ("http://", "https://") if "only" in why else ("https://", "http://")
+                is_address = self._name.startswith(schemes[0])
+                hint = f"write `{self._name.replace(*schemes, 1) if is_address else schemes[1]}`"
             hint = f"{self._start_hint}; {go_on}" if self._start_hint and label == "connect" else hint
-        elif "HTML" in why and not self._has_answered and self._count >= REFUSALS_IN_A_ROW:
+        elif outcome.is_server_error and not self.has_answered and self._count >= REFUSALS_IN_A_ROW:
+            message = f"every call to {name} failed: {why}"
+            hint = f"look into the log of the endpoint for the reason; {go_on}"
+        elif "HTML" in why and not self.has_answered and self._count >= REFUSALS_IN_A_ROW:
             message = f"{name} is a web page, not an API: {why}"
             hint = f"{correct_address(self._name)}, and start a new run"
         elif label in _OWN_FAULTS or self._count < FAILURES_IN_A_ROW:
@@ -572,6 +591,8 @@ class EndpointState:
         self._tokens = None if tokens is None else Bucket(tokens, clock)
         self._longest_seen: int | None = None
         self._closed_until = 0.0
+        #: When the first request failed; None once it is reported that all do.
+        self._failing_since: float | None = math.inf
 
     def estimate_tokens(self, body: bytes) -> tuple[int, int]:
         """Return how many tokens a prompt has and its completion may have."""
@@ -604,10 +625,21 @@ class EndpointState:
                 pause = min(asked, self.limits.wait_seconds)
                 self._closed_until = max(self._closed_until, now + pause)
         concurrency.note(begun, now, latency, is_overload=is_overload)
+        self._report_failures(outcome, now)
         if concurrency.limit != limit:
             LOG.debug("%s: at most %d requests at once", self.connection.name, concurrency.limit)
         self.semaphore.wake()
         return outcome
+
+    def _report_failures(self, outcome: Outcome, now: float) -> None:
+        """Say once, after a while, that every request so far was answered with a server error."""
+        if not outcome.is_server_error or self.health.has_answered or self._failing_since is None:
+            return
+        self._failing_since = min(self._failing_since, now)
+        if now - self._failing_since >= self.limits.report_seconds:
+            self._failing_since = None
+            why = "every call to `%s` has failed so far, and is retried: %s"
+            LOG.warning(why, self.connection.name, outcome.completion.error or outcome.label)
 
     def note_usage(self, completion: Completion, estimated: int) -> None:
         """Correct the estimate by what a call used; one without usage, or that failed, used nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import polars as pl
@@ -33,6 +34,8 @@ from answerkey.text import (
 )
 from answerkey.types import THEIR_SCHEMA, Completion, Completions, Samples, Score, ScoreStatus
 
+#: So many blank lines in a row are shown as they are.
+_MOST_BLANK = 20
 #: So many ids are read together, and so many are searched for one that is meant.
 READ_IDS, SEARCHED_IDS = 500_000, 20_000
 
@@ -250,4 +253,17 @@ def draw_messages(title: str, messages: Sequence[Mapping[str, object]]) -> list[
 
 
 def _draw_block(text: str) -> list[Line]:
-    return [line(Span("  | ", "dim"), one) for one in make_visible(text, keep_lines=True).split("\n")]
+    """Return the lines of a text; a long run of blank ones is told as a count."""
+    lines: list[Line] = []
+    margin = Span("  | ", "dim")
+    for is_blank, run in groupby(make_visible(text, keep_lines=True).split("\n"), key=_is_blank):
+        texts = list(run)
+        if is_blank and len(texts) > _MOST_BLANK:
+            lines.append(line(margin, Span(f"({len(texts):,} blank lines)", "dim")))
+        else:
+            lines += [line(margin, text) for text in texts]
+    return lines
+
+
+def _is_blank(text: str) -> bool:
+    return not text.strip()

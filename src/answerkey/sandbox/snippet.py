@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, Self, cast
 
 from answerkey.errors import Place, SpecError
+from answerkey.text import parse_syntax
 
 if TYPE_CHECKING:
     from answerkey.types import Notice
@@ -113,9 +114,9 @@ def check_snippet(snippet: Snippet) -> SpecError | None:
 def _find_mistake(snippet: Snippet) -> str | None:
     name, file_name = snippet.function, f"<{snippet.label}>"
     try:
+        tree = parse_syntax(snippet.source)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(snippet.source)
             compile(snippet.source, file_name, "exec", dont_inherit=True)
             symbols = symtable.symtable(snippet.source, file_name, "exec").get_symbols()
     except SyntaxError as error:

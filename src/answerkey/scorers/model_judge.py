@@ -10,7 +10,6 @@ import ast
 import json
 import math
 import re
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +36,7 @@ from answerkey.scorers.base import (
     report_faults,
 )
 from answerkey.templates import RowError, Template
+from answerkey.text import parse_syntax
 from answerkey.types import (
     Completion,
     Completions,
@@ -580,9 +580,7 @@ def _read_literal(piece: str) -> _Object | None:
     if len(piece) > _LONGEST_LITERAL or not piece.startswith("{"):
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(piece, mode="eval").body
+        tree = parse_syntax(piece, "eval").body
         if not isinstance(tree, ast.Dict) or None in tree.keys:
             return None
         names = [ast.literal_eval(key) for key in tree.keys if key is not None]

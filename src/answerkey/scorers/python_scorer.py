@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import json
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ import polars as pl
 from answerkey.errors import ScoringError
 from answerkey.sandbox import Snippet, SnippetError, SnippetProcess
 from answerkey.scorers.base import CALL_FAILED, Scorer, build_scores
+from answerkey.text import parse_syntax
 from answerkey.types import (
     TRACEBACK_FIELD,
     Completions,
@@ -55,9 +55,7 @@ class PythonScorer(Scorer):
     def needs_completion(self) -> bool:
         """Whether the function asks for the solver's output; False for `compute_scores(sample)`."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                body = ast.parse(self.compute_scores_snippet).body
+            body = parse_syntax(self.compute_scores_snippet).body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return True
         functions = [one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]

@@ -46,10 +46,10 @@ class Overrides:
 
     `config` values that are text are read by the declared type of their parameter. `columns` says which
     columns of a data file, given in place of a task, are what: role to name. With `split_thinking`, thoughts
-    are taken out of the texts of recorded completions. `env` replaces the `.env`
-    beside the file. `allow_hosts` may be sent the caller's keys when a file names them. `policies` (a file,
-    or plain values of the same form) replace those of the run file; `baseline` is the folder of a run to be
-    no worse than. `fail_under` (0.8, "80%") and `not_worse_than` (a run folder) are gates of their own.
+    are taken out of the texts of recorded completions. `env` replaces the `.env` beside the file.
+    `allow_hosts` may be sent the caller's keys, or read from, when a file names them. `policies` (a file, or
+    plain values of the same form) replace those of the run file; `baseline` is the folder of a run to be no
+    worse than. `fail_under` (0.8, "80%") and `not_worse_than` (a run folder) are gates of their own.
     """
 
     config: Mapping[str, object] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from answerkey.datasets.sources import UrlSource, list_files
+from answerkey.datasets.storage import allow_fetching
 from answerkey.datasets.tables import load_table, matches
 from answerkey.errors import (
     AnswerkeyError,
@@ -344,6 +345,7 @@ def _find_files(given: str | Path, form: Form) -> tuple[dict[str, str], Path, st
         if form.extension is not None and form.extension not in name.lower().split(".")[1:]:
             return None
         if is_remote(str(given)):
+            allow_fetching(str(given))
             return {"type": "url", "url": str(given)}, UrlSource(url=str(given)).fetch().path, None
         return {"type": "local", "file_path": str(path.resolve())}, path, None
     there = list_files(path, extension=form.extension)

@@ -14,7 +14,7 @@ from answerkey.datasets import sources
 from answerkey.datasets.formats import split_endings
 from answerkey.datasets.questions import TRUTH_ROLES, find_columns
 from answerkey.datasets.sources import SOURCES, Source
-from answerkey.datasets.storage import hide_query, is_stored, require_address
+from answerkey.datasets.storage import allow_fetching, hide_query, is_stored, require_address
 from answerkey.errors import AnswerkeyError, Place, SpecError, is_url
 from answerkey.spec.config import refuse_config
 from answerkey.spec.nodes import Node, Problems, from_plain, resolve_path
@@ -51,6 +51,7 @@ class DatasetSpec:
         source: Source
         if is_remote(str(path)):
             # Storage that the caller names is the caller's own: whatever is there may be fetched.
+            allow_fetching(str(path))
             most = sources.MOST_MEGABYTES if is_stored(str(path)) else sources.DEFAULT_MEGABYTES
             source = sources.UrlSource(url=str(path), max_megabytes=most)
         elif (real := resolve_path(Path(path), None)).is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import re
@@ -24,6 +23,7 @@ from answerkey.spec.shapes import carry_over
 from answerkey.spec.sources import build_filter
 from answerkey.spec.validation import Fields, Part, assign_keys, report_template, validate_node
 from answerkey.templates import ACTION_NAMES, find_whole
+from answerkey.text import parse_syntax
 from answerkey.types import Known, Purpose, Samples
 
 SCORER = Part("scorer", SCORERS, shapes.ScorerCommon, "Scorer")
@@ -528,7 +528,7 @@ def _check_snippet(name: str, source: str, node: Node, label: str, problems: Pro
     if error is None:
         return snippet
     try:
-        ast.parse(source)
+        parse_syntax(source)
     except SyntaxError as mistake:
         where = node.place_of_line(mistake.lineno, mistake.offset)
     except (ValueError, RecursionError, MemoryError):

@@ -102,6 +102,7 @@ def test_calls_that_hang_are_cut_off(
             process.send_signal(signal.SIGINT)
         out, said = process.communicate(timeout=SECONDS)
     answered = server.asked.answered
+    assert "stopping: waiting up to 5 s for replies under way (" in said
     if is_repeated:
         assert (process.returncode, out, "interrupted" in said) == (130, "", False)
     else:

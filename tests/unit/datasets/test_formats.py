@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from answerkey.datasets import formats
+from answerkey.datasets import blocks, formats
 from answerkey.datasets.columns import ColumnKind
 from answerkey.datasets.sources import LocalSource
 from answerkey.datasets.tables import FileFields, load_rows, load_table
@@ -233,6 +233,32 @@ def test_a_huge_cell_is_refused(write: Write, name: str, raw: str | bytes, place
     """A cell of more than 16 MiB gives E202: nearly always an unclosed quote; also when it is nested."""
     with pytest.raises(AnswerkeyError, match=f"(?s)E202.*{place}"):
         len(load_table(write(name, raw)).samples)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "part", "place"),
+    [
+        ("a.jsonl", '{"a": 1}\n{"a": "LONG"}\n{"a": 2}\n', "the line", "a.jsonl:2"),
+        ("a.csv", "a,b\n1,2\nLONG,2\n", "the line", "a.csv:3"),
+        ("a.csv", 'a,b\n1,2\n"x\nLONG",2\n', "the line", "a.csv:4"),
+        ("a.csv", 'a,b\n1,2\n"%s",2\n' % ("x\n" * 550), "the row", "a.csv:3"),
+        ("a.json", '[{"a": 1},\n {"a": "LONG"}, {"a": 2}]\n', "an element", "a.json:2"),
+    ],
+)
+def test_a_line_longer_than_the_limit_is_refused(
+    write: Write, monkeypatch: pytest.MonkeyPatch, name: str, text: str, part: str, place: str
+) -> None:
+    """The message says the limit and how to raise it; with another limit the file is read."""
+    path = write(name, text.replace("LONG", "x" * 3000))
+    monkeypatch.setattr(formats, "_BLOCK", 64)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(blocks, "MAX_ROW", 128)
+    message = f"{part} has more than 0.001 MB; if that is meant, set `ANSWERKEY_MAX_LINE=4e-06`"
+    with monkeypatch.context() as patch:
+        patch.setattr("answerkey.datasets.content.DEFAULT_LINE_BYTES", 1000)
+        with pytest.raises(AnswerkeyError, match=f"(?s)E202.*{message}.*{place}"):
+            load_table(path)
+    assert len(load_table(path).samples) >= 2
 
 
 def test_white_space_around_a_name_is_noticed(write: Write) -> None:

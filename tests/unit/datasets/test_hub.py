@@ -313,10 +313,9 @@ def test_a_library_that_is_too_old_is_told(
 
 @pytest.mark.usefixtures("quiz")
 def test_what_every_version_has_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file is fetched with what `hf_hub_download` takes since 0.30, and sessions are forgotten as there."""
+    """A file is fetched with what `hf_hub_download` takes since 0.30, when clients could not be replaced."""
     library = importlib.import_module("huggingface_hub")
     download = library.hf_hub_download
-    forgotten: list[int] = []
 
     def download_as_before(repo_id: str, filename: str, **options: object) -> object:
         known = {"repo_type", "revision", "cache_dir", "endpoint", "local_files_only"}
@@ -325,11 +324,9 @@ def test_what_every_version_has_is_enough(monkeypatch: pytest.MonkeyPatch) -> No
         return download(repo_id, filename, **options)
 
     monkeypatch.setattr(library, "hf_hub_download", download_as_before)
-    monkeypatch.setattr(library, "close_session", None, raising=False)
-    monkeypatch.setattr(library.utils, "reset_sessions", lambda: forgotten.append(1), raising=False)
+    monkeypatch.setattr(library, "set_client_factory", None, raising=False)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     assert read("made/quiz", "test", name="all") == ["one", "two", "three"]
-    assert forgotten
     assert not library.utils.are_progress_bars_disabled()
 
 

@@ -16,9 +16,10 @@ import pytest
 from tests.lazy import trustme
 
 from answerkey.cli import main
+from answerkey.datasets import storage
 from answerkey.datasets.dataset import open_dataset
 from answerkey.datasets.sources import HuggingFaceSource, UrlSource, pin_source
-from answerkey.datasets.storage import open_cache_folder
+from answerkey.datasets.storage import allow_fetching, open_cache_folder
 from answerkey.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Site:
         self.headers: dict[str, dict[str, str | None]] = {}
         self.statuses: dict[str, list[int]] = {}
         self.server = serve(self.answer)
+        allow_fetching(self.server.url)
 
     @property
     def asked(self) -> list[tuple[str, str, dict[str, str]]]:
@@ -112,6 +114,7 @@ def test_passing_trouble_is_waited_for_and_other_trouble_is_not(web: Site) -> No
     with pytest.raises(DataError, match="ended after 6 of 100 bytes"):
         web.read("/cut.csv")
     assert len(web.asked) == 7
+    allow_fetching("127.0.0.1:9")
     with pytest.raises(DataError, match=r"(?s)cannot be fetched: .*refused.*try again later"):
         UrlSource("http://127.0.0.1:9/x.csv").read(name="x")
 
@@ -126,6 +129,78 @@ def test_redirects_are_few_and_safe(web: Site, serve: Callable[[Callable[[Handle
         web.read("/b.jsonl")
     with pytest.raises(DataError, match="redirects more than 5 times"):
         web.read("/loop.jsonl")
+
+
+@pytest.fixture
+def internal(web: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Return a server of this machine that the caller did not name."""
+    monkeypatch.setattr("answerkey.datasets.storage._callers_hosts", set())
+    return web
+
+
+TASK = """\
+key: quiz
+display_name: Quiz
+description: Two.
+definition:
+  scorers: [{type: string_equals_mcqa, ground_truth_choice: "{{ sample.answer }}", choices: [A, B]}]
+  solver:
+    type: single_turn_solver
+    input_builder:
+      type: chat_completion
+      input_messages: [{role: user, content: "{{ sample.q }}"}]
+"""
+
+
+def test_a_project_reads_from_this_machine_only_if_the_caller_allows_it(
+    internal: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is asked unless the host is allowed, or the caller names the address."""
+    url, host = f"{internal.server.url}{QUIZ}", internal.server.url.rpartition("/")[2]
+    monkeypatch.chdir(tmp_path)
+    Path("task.yaml").write_text(TASK, encoding="utf-8")
+    Path("data.yaml").write_text(f"key: quiz\nsource:\n  type: url\n  url: {url}\n", encoding="utf-8")
+    run = ["run", "task.yaml", "--model", "builtin/constant?choice=A", "--dataset"]
+    assert main([*run, "data.yaml"]) == 2
+    assert capsys.readouterr().err == (
+        f"error[E214]: `{url}` is on this machine or its network (127.0.0.1): "
+        "it is read only if you allow it\n"
+        "  --> data.yaml:4:8\n"
+        f"    4 |   url: {url}\n"
+        "      |        ^\n"
+        f"  = help: run again with `--allow-host {host}`\n"
+    )
+    assert internal.asked == []
+    assert main([*run, "data.yaml", "--allow-host", host]) == 0
+    monkeypatch.setattr("answerkey.datasets.storage._callers_hosts", set())
+    assert main([*run, url]) == 0
+    assert len(internal.asked) > 1
+
+
+@pytest.mark.parametrize("address", ["http://localhost", "http://[::ffff:127.0.0.1]", "https://2130706433"])
+def test_every_way_to_write_this_machine_is_known(internal: Site, address: str) -> None:
+    """The address of the connection counts, however it is written."""
+    port = internal.server.url.rpartition(":")[2]
+    message = r"(?s)E214.*is on this machine or its network \((::ffff:|::1|)(127\.0\.0\.1)?\)"
+    with pytest.raises(DataError, match=message):
+        UrlSource(f"{address}:{port}{QUIZ}").read(name="x")
+    assert internal.asked == []
+
+
+def test_a_redirect_leads_neither_to_this_machine_nor_to_a_file(
+    internal: Site, serve: Callable[[Callable[[Handler], None]], Server]
+) -> None:
+    """Each address on the way is looked at; what is no address of the web is refused as it stands."""
+    other = Site(serve)
+    internal.redirect("/a.jsonl", f"{other.server.url}{QUIZ}")
+    internal.redirect("/b.jsonl", "file:///etc/hostname")
+    storage._callers_hosts.clear()
+    allow_fetching(internal.server.url)
+    with pytest.raises(DataError, match=r"is on this machine or its network \(127\.0\.0\.1\)"):
+        internal.read("/a.jsonl")
+    assert other.asked == []
+    with pytest.raises(DataError, match="redirects to `file:///etc/hostname`, which is not https"):
+        internal.read("/b.jsonl")
 
 
 def test_offline_the_last_known_content_is_read(web: Site, monkeypatch: pytest.MonkeyPatch) -> None:

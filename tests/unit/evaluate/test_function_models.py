@@ -134,7 +134,7 @@ def test_an_async_function_has_many_calls_under_way(limit: int | None, most: int
 
 
 def test_what_a_function_may_give() -> None:
-    """A text, a message, a whole chat completion, or the object of a provider's library; None is no text."""
+    """A text, a message, a whole chat completion, or the object of a provider's library."""
     completion = {
         "choices": [{"message": {"role": "assistant", "content": "B"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 1},
@@ -143,15 +143,34 @@ def test_what_a_function_may_give() -> None:
         "A",
         {"role": "assistant", "content": "B"},
         SimpleNamespace(model_dump=lambda: completion),
-        None,
-        7.5,
+        {"role": "assistant", "content": None},
     ]
-    given = iter([*replies, object()])
-    run = ak.score(TASK, make_rows(6), model=lambda _: next(given))
+    given = iter(replies)
+    run = ak.score(TASK, make_rows(4), model=lambda _: next(given))
     frame = run.to_frame()
-    assert frame["completion"].to_list() == ["A", "B", "B", None, "7.5", None]
-    assert frame["completion_status"].to_list() == ["OK", "OK", "OK", "NO_TEXT", "OK", "ERROR"]
-    assert frame["completion_error"][5] == "`lambda` gives neither a text nor a message: object"
+    assert frame["completion"].to_list() == ["A", "B", "B", None]
+    assert frame["completion_status"].to_list() == ["OK", "OK", "OK", "NO_TEXT"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        (42, "a value of type `int`"),
+        (7.5, "a value of type `float`"),
+        (True, "a value of type `bool`"),
+        (None, "None"),
+        (b"A", "a value of type `bytes`"),
+        ({"answer": "A"}, "a value of type `dict`"),
+        (object(), "a value of type `object`"),
+    ],
+)
+def test_what_is_no_text_is_an_error_of_the_call(reply: object, name: str) -> None:
+    """It is no wrong answer, so there is no accuracy; the error names what came back."""
+    run = ak.score(TASK, make_rows(4), model=lambda _: reply)
+    frame = run.to_frame()
+    assert frame["completion_status"].to_list() == ["ERROR"] * 4
+    assert set(frame["completion_error"]) == {f"`lambda` returned {name}, not a text or a message"}
+    assert run.metrics["Accuracy"].value is None
 
 
 def fail_on_three(messages: Messages) -> str:

@@ -213,8 +213,8 @@ def test_elements_before_the_damage_are_there() -> None:
 
 def test_an_element_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file makes the window grow without end."""
-    monkeypatch.setattr("answerkey.importers.logs.MOST_CHARACTERS", 100)
-    with pytest.raises(DamagedError, match="an element has more than 100 characters"):
+    monkeypatch.setattr("answerkey.datasets.content.DEFAULT_LINE_BYTES", 100)
+    with pytest.raises(DataError, match="an element has more than"):
         read(json.dumps(["x" * 1_000]))
 
 

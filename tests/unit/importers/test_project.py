@@ -153,9 +153,9 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -
 
 def test_a_text_that_no_table_would_take_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named by its sample; other records are taken."""
-    monkeypatch.setattr("answerkey.importers.project._MOST_CHARACTERS", 50)
+    monkeypatch.setattr("answerkey.datasets.content.DEFAULT_LINE_BYTES", 400)
     log = desk.lines("mine.jsonl", [*ROWS, {**ROWS[0], "id": "c", "output": "x" * 51}])
-    desk.refuse("a text of sample `c` is too long for a table", log)
+    desk.refuse("a text of sample `c` has more than 5e-05 MB", log)
     assert desk.bring(log, allow_failed="1").samples == 2
 
 

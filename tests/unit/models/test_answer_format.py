@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from answerkey.models.batch import write_line
 from answerkey.models.calls import Call
 from answerkey.models.config import Adapter, Caller, Generation
 from answerkey.models.model import LiveModel, build_calls, open_model
-from answerkey.models.names import PROVIDERS
+from answerkey.models.names import API_NAMES, PROVIDERS
 from answerkey.models.providers import AdapterApi, Connection, connect
 from answerkey.models.responses import take_off_envelope
 from answerkey.testing import Reply, TestServer
@@ -289,6 +290,27 @@ def test_what_an_endpoint_cannot_is_an_error(name: str, said: str) -> None:
     with pytest.raises(SpecError) as caught:
         connect(name, caller=Caller({}))
     assert (caught.value.code, caught.value.message) == ("E108", f"model `{name}`: {said}")
+
+
+def test_every_provider_takes_a_prefill_as_documented() -> None:
+    """The reference names providers for the API `chat`, and has a text for each other API that takes it."""
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "model-file.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith("| `prefill` |")]
+    cells = dict(zip(API_NAMES, [cell.strip() for cell in row.split("|")[2:-1]], strict=True))
+    titles = {title.lower().replace(".", "") for title in cells.pop("chat").split(", ")}
+    assert titles < set(PROVIDERS)
+    values = {f"{name.upper()}_API_KEY": "sk-canary-1" for name in PROVIDERS}
+    values |= dict.fromkeys(("AWS_REGION", "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_PROJECT"), "x")
+    caller = Caller(values | {"AZURE_BASE_URL": "https://x.openai.azure.com/openai/v1"})
+    for name in PROVIDERS:
+        for api in API_NAMES:
+            is_documented = name in titles if api == "chat" else bool(cells[api])
+            model = f"{name}/m?api={api}&prefill=x"
+            if is_documented:
+                assert connect(model, caller=caller).generation.prefill == "x"
+                continue
+            with pytest.raises(SpecError, match=f"the API `{api}` does not take `prefill`"):
+                connect(model, caller=caller)
 
 
 @pytest.mark.parametrize(

@@ -281,9 +281,7 @@ def call_securely(trusted_ca: str | None) -> Reply | NoReply:
     """Return what one request to a server with a certificate of its own brings."""
 
     async def run() -> Reply | NoReply:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        open_authority().issue_cert("127.0.0.1").configure_cert(context)
-        async with serve(answer_with(make_raw(b"{}")), context) as port:
+        async with serve(answer_with(make_raw(b"{}")), serve_tls()) as port:
             connection = connect(f"https://127.0.0.1:{port}/v1", trusted_ca=trusted_ca)
             (came,) = await send(connection, POST, seconds=10)
             return came
@@ -297,6 +295,24 @@ def test_certificates_are_checked() -> None:
         "certificate", "the certificate of `127.0.0.1` is not valid: unable to get local issuer certificate"
     )
     assert isinstance(call_securely(open_authority().cert_pem.bytes().decode()), Reply)
+
+
+def serve_tls() -> ssl.SSLContext:
+    """Return the TLS of a server on this machine."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    open_authority().issue_cert("127.0.0.1").configure_cert(context)
+    return context
+
+
+def test_plain_http_to_a_tls_port_is_recognised_at_once() -> None:
+    """With the first request; a plain server that breaks off is not taken for one."""
+
+    async def run() -> list[Reply | NoReply]:
+        async with serve(answer_with(PLAIN), serve_tls()) as port:
+            return await send(connect(f"http://127.0.0.1:{port}/v1"), POST)
+
+    assert asyncio.run(run()) == [NoReply("certificate", "`127.0.0.1` answers only with TLS")]
+    assert call(answer_with(b"")) == CLOSED
 
 
 def test_an_error_of_the_library_shows_no_address() -> None:
@@ -368,6 +384,97 @@ def test_a_connection_is_used_again(raw: bytes, unasked: bytes, opened: int) -> 
 
     assert [type(one) for one in call_all(console, POST, POST, POST)] == [Reply] * 3
     assert len(seen) == opened
+
+
+def make_reply(text: bytes, status: bytes = b"200 OK") -> bytes:
+    """Return the bytes of a reply after which the connection stays open."""
+    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status, len(text), text)
+
+
+async def read_question(reader: asyncio.StreamReader) -> bytes:
+    """Return the body of the next request, which has one byte."""
+    await reader.readuntil(b"\r\n\r\n")
+    return await reader.readexactly(1)
+
+
+async def repeat_each_reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send each reply twice, the second one when the first may have been read."""
+    while question := await read_question(reader):
+        writer.write(make_reply(question))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        writer.write(make_reply(question))
+
+
+async def reply_after_a_timeout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Give up the first question with status 504, and answer it before the next one."""
+    late = await read_question(reader)
+    writer.write(make_reply(b"", b"504 Gateway Timeout"))
+    while question := await read_question(reader):
+        writer.write(make_reply(late))
+        writer.write(make_reply(question))
+
+
+async def reply_before_the_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send a reply as soon as somebody connects."""
+    writer.write(make_reply(b"0"))
+    while question := await read_question(reader):
+        writer.write(make_reply(question))
+
+
+async def answer_one_too_early(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the second question with the first reply; its own reply comes with it."""
+    writer.write(make_reply(first := await read_question(reader)))
+    while question := await read_question(reader):
+        writer.write(make_reply(first) + make_reply(question))
+
+
+async def answer_one_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the second question with the first reply; its own reply comes when nobody waits for it."""
+    writer.write(make_reply(first := await read_question(reader)))
+    while question := await read_question(reader):
+        writer.write(make_reply(first))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        writer.write(make_reply(question))
+
+
+async def close_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Close the sending side after a reply, without a word before."""
+    writer.write(make_reply(await read_question(reader)))
+    writer.write_eof()
+    await reader.read()
+
+
+async def say_farewell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Tell an idle connection that nothing was asked any more, as some load balancers do."""
+    writer.write(make_reply(await read_question(reader)))
+    await asyncio.sleep(0)
+    writer.write(make_reply(b"", b"408 Request Timeout"))
+    await reader.read()
+
+
+EARLY = "`127.0.0.1` replied before the request was sent"
+MISMATCHED = "`127.0.0.1` sent more replies than there were requests"
+
+
+@pytest.mark.parametrize(
+    ("console", "replies"),
+    [
+        (repeat_each_reply, [b"1", b"2", b"3"]),
+        (reply_after_a_timeout, [504, 504, 504]),
+        (reply_before_the_request, [EARLY, EARLY, EARLY]),
+        (answer_one_too_early, [b"1", MISMATCHED, b"3"]),
+        (answer_one_late, [b"1", b"1", MISMATCHED]),
+        (close_half, [b"1", b"2", b"3"]),
+        (say_farewell, [b"1", b"2", b"3"]),
+    ],
+)
+def test_a_reply_belongs_to_its_request(console: Console, replies: list[object]) -> None:
+    """What arrives before a request is no reply to it; where replies were mixed up already, all ends."""
+    came = call_all(console, Request(b"1"), Request(b"2"), Request(b"3"))
+    texts = [one.why if isinstance(one, NoReply) else one.body or one.status for one in came]
+    assert texts == replies
 
 
 def test_an_address_is_written_as_http_wants_it() -> None:

@@ -503,9 +503,10 @@ def test_a_snippet_answers() -> None:
         ("A", OK),
         (None, REFUSED),
         ("W", OK),
-        (None, NO_TEXT),
+        (None, ERROR),
         ("A", OK),
     ]
+    assert found[3].error == "`infer` returned None, not a text or a message"
     assert found[2].finish_reason == "length"
 
 

@@ -9,9 +9,11 @@ from email.utils import formatdate
 import pytest
 
 from answerkey.models.calls import Clock, Limits
+from answerkey.models.providers import APIS, Connection
 from answerkey.models.retry import (
     Bucket,
     ConcurrencyLimit,
+    EndpointState,
     Health,
     NoReply,
     NoReplyKind,
@@ -222,16 +224,43 @@ def test_the_time_of_a_call_is_limited() -> None:
 def test_an_endpoint_that_was_never_heard_of_is_tried_for_seconds() -> None:
     """No connection: as long as `reach_seconds`; no reply in time: once. After a first reply: as ever."""
     lost, late = (Outcome(Verdict.AGAIN, FAILED, label) for label in ("connect", "timeout"))
-    hand = Hand()
+    hand, silent, answering = Hand(), Health("m", "h"), Health("m", "h")
+    answering.note(ANSWERED, is_final=True)
     retry = hand.retry()
     retry.begin_attempt()
-    assert retry.choose_wait(late, is_reached=False) is None
-    assert retry.choose_wait(lost, is_reached=False) == 0.5
-    assert retry.choose_wait(OVERLOAD, is_reached=False) == 0.5
+    assert retry.choose_wait(late, silent) is None
+    assert retry.choose_wait(lost, silent) == 0.5
+    assert retry.choose_wait(OVERLOAD, silent) == 0.5
     hand.time = 2.6
-    assert retry.choose_wait(lost, is_reached=False) is None
-    assert retry.choose_wait(lost) == 0.5
-    assert retry.choose_wait(late) == 0.5
+    assert retry.choose_wait(lost, silent) is None
+    assert retry.choose_wait(lost, answering) == 0.5
+    assert retry.choose_wait(late, answering) == 0.5
+
+
+def test_an_endpoint_that_never_answers_but_with_server_errors_is_tried_for_a_minute() -> None:
+    """As long as `failing_seconds`; one that has answered a call before, as ever."""
+    hand, failing, answering = Hand(), Health("m", "h"), Health("m", "h")
+    answering.note(ANSWERED, is_final=True)
+    retry = hand.retry(failing_seconds=60)
+    retry.begin_attempt()
+    hand.time = 59.4
+    assert retry.choose_wait(DOWN, failing) == 0.5
+    hand.time = 59.6
+    assert retry.choose_wait(DOWN, failing) is None
+    assert retry.choose_wait(BUSY, failing) == 0.5
+    assert retry.choose_wait(DOWN, answering) == 0.5
+
+
+def test_server_errors_alone_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """After `report_seconds`, with what the endpoint says; not of one that has answered."""
+    hand, connection = Hand(), Connection("m", APIS["chat"], "http://127.0.0.1:9/v1", "m")
+    endpoint = EndpointState(connection, Limits(report_seconds=10), hand.clock())
+    broken = Reply(500, {}, b'{"error": {"message": "CUDA out of memory"}}')
+    for hand.time in (100.0, 109.0, 110.0, 111.0):
+        endpoint.judge(broken, endpoint.concurrency.begin(), 0.0)
+    assert caplog.messages == [
+        "every call to `m` has failed so far, and is retried: HTTP 500: CUDA out of memory"
+    ]
 
 
 # Giving an endpoint up.
@@ -273,6 +302,11 @@ OWN_FAULTS = ("status 400", "status 413", "status 422", "unreadable", "too_large
         # Fifty failures in a row for one reason; different reasons do not add up, and an answer begins anew.
         ([ANSWERED, *[BUSY] * 50], [None] * 50 + ["E306"]),
         ([DOWN, SILENT] * 60, [None] * 120),
+        # Three calls that end with a server error are enough where nothing was ever answered.
+        ([DOWN, DOWN, DOWN], [None, None, "E306"]),
+        ([ANSWERED, DOWN, DOWN, DOWN], [None] * 4),
+        # Once replies were mixed up, none can be believed.
+        ([ANSWERED, fail("mismatched")], [None, "E306"]),
         ([ANSWERED, *[SILENT] * 49] * 3, [None] * 150),
         # A dataset full of prompts that the endpoint calls bad is asked to its end.
         *(([fail(label)] * 200, [None] * 200) for label in OWN_FAULTS),

@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.models.calls import charge
 from answerkey.models.config import Caller, FunctionConfig, ModelConfig, Price
-from answerkey.models.model import LiveModel, build_calls, open_model
+from answerkey.models.model import LiveModel, open_model
 from answerkey.models.responses import read_message
 from answerkey.scorers import judge
 from answerkey.testing import Reply, TestServer
@@ -146,19 +146,6 @@ def test_other_apis_count_thoughts_too(name: str) -> None:
     usage = {"output_tokens": 9, "output_tokens_details": {"reasoning_tokens": 6}}
     said = ask(Reply(body=json.dumps({**body, **counts, "output": [part], "usage": usage}).encode()), name)
     assert (said.text, said.completion_tokens, said.reasoning_tokens) == ("B", 9, 6)
-
-
-def test_what_an_earlier_version_kept_is_split_when_it_is_found() -> None:
-    """A reply in the journal or the cache that still has its thoughts in the text is read like a new one."""
-    with TestServer("B") as server:
-        model = open_model(f"{server.url}#m", caller=Caller({}))
-        assert isinstance(model, LiveModel)
-        (call,) = build_calls(model, ASK, 0)
-        model.ledger.add([(call, Completion(THINKING))])
-        with model:
-            (said,) = model.answer(ASK)
-        assert server.asked.total == 0
-    assert (said.text, said.reasoning, said.raw) == ("B", "Let me see: A?", THINKING)
 
 
 def test_functions_and_recorded_messages_have_thoughts_too() -> None:

@@ -33,6 +33,12 @@ SNIPPET = {"scores": {"py": {**FAILED, "why": None}}, "scorers": {"py": {"purpos
         ({"sample": {"q": "one\ntwo\x1b[0m"}}, "  q  one\n     two\\x1b[0m\n"),
         # Each message with its role, each line behind a bar, so that blanks at the beginning show.
         (SAID, "Prompt\n  user\n  | What?\n  |\n  | Answer:\n\nCompletion  OK\n  |  B.\n  | Because\n"),
+        # Blank lines are counted where they are many: five million would take minutes.
+        ({**SAID, "completion": "\n" * 20 + "B"}, "Completion  OK\n" + "  |\n" * 20 + "  | B\n"),
+        (
+            {**SAID, "completion": "\n \n" * 2_500_000 + "B"},
+            "Completion  OK\n  | (5,000,000 blank lines)\n  | B\n",
+        ),
         ({**SAID, "completion": ""}, "Completion  OK\n  empty text\n"),
         ({**SAID, "completion": None}, "Completion  OK\n  no text\n"),
         # The sentence that explains a verdict comes last; an action that keeps it out is named.

@@ -22,7 +22,7 @@ REFUSED = [
     ("rescore small/done nowhere.yaml", "E101", "`nowhere.yaml` does not exist", ""),
     ("show nowhere", "E501", "there is no run `nowhere`", ""),
     ("show latest", "E501", "there is no run below `runs`", ""),
-    ("show small", "E501", "", "the newest run in it is `small/done`"),
+    ("show small", "E501", "", "the newest run is `small/done`"),
     ("show small/done --format markdown --digits 3", "E119", "`--digits` exclude each other", "leave one"),
     ("show small/done --format markdown --json", "E119", "`--json` exclude each other", "leave one out"),
     ("explain small/done 44", "E504", "there is no sample `44` in this run", "near it: `000004`"),

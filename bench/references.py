@@ -1,8 +1,7 @@
 """What a row of the table is held against, as a command of its own: `python bench/references.py KIND ...`.
 
-`nothing`: Python alone. `libraries`: what `answerkey score` imports from others. `raw IN OUT`: Polars reads,
-compares first characters and writes, nothing checked. `loop TASK IN`: two compiled Jinja templates for every
-row, in two processes. `ndjson`, `csv`: Polars reads a file. `json`: Python's json reads each line.
+`nothing`: Python alone. `libraries`: what `answerkey score` imports from others. `loop IN OUT`: a plain loop
+that scores JSON Lines and writes the same table, nothing checked. `json`: Python's json reads each line.
 `read`: the reader of answerkey in a loop, in one process.
 """
 
@@ -26,36 +25,11 @@ def import_libraries() -> None:
     _use(click, jinja2, pl, pydantic, regex, ruamel)
 
 
-def score_raw(source: str, out: str) -> None:
-    """Score by raw Polars."""
-    from raw_polars import score_raw as score
+def loop(source: str, out: str) -> None:
+    """Score by a plain loop."""
+    from plain_loop import score_rows
 
-    print(score(Path(source), Path(out)))
-
-
-def loop(task: str, source: str, columns: str) -> None:
-    """Evaluate both templates of a task row by row."""
-    from jinja_loop import Part, count_all, start_pool
-
-    scorer = json.loads(Path(task).read_text())["definition"]["scorers"][0]
-    whole = Part(Path(source), 0, 0, "expression", scorer["ground_truth_choice"], scorer["choices"], ())
-    with start_pool() as pool:
-        found = count_all(pool, whole._replace(columns=tuple(columns.split(","))))
-    print(found.correct / found.rows)
-
-
-def read_ndjson(source: str) -> None:
-    """Read JSONL by Polars."""
-    import polars as pl
-
-    _use(pl.read_ndjson(source))
-
-
-def read_csv(source: str) -> None:
-    """Read CSV by Polars."""
-    import polars as pl
-
-    _use(pl.read_csv(source))
+    print(score_rows(Path(source), Path(out)))
 
 
 def read_json(source: str) -> None:
@@ -83,10 +57,7 @@ def _use(*_: object) -> None:
 KINDS: dict[str, Callable[..., None]] = {
     "nothing": _use,
     "libraries": import_libraries,
-    "raw": score_raw,
     "loop": loop,
-    "ndjson": read_ndjson,
-    "csv": read_csv,
     "json": read_json,
     "read": read_texts,
 }

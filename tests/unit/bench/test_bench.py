@@ -67,29 +67,18 @@ def test_every_format_scores_alike(ending: str, tmp_path: Path) -> None:
     assert run.metrics["Accuracy"].value == 0.546
 
 
-def test_raw_polars_writes_what_a_run_writes(tmp_path: Path) -> None:
-    """The baseline's table is the table of our scores, row by row."""
-    workloads, raw_polars = load("workloads"), load("raw_polars")
-    load("generating").write_dataset(tmp_path / "rows.parquet", 500, workloads.Mix())
-    case = workloads.Case(500, rule=workloads.LITERAL_RULE)
-    run = ak.score(case.describe_task(), tmp_path / "rows.parquet")
-    raw_polars.score_raw(tmp_path / "rows.parquet", tmp_path / "raw.parquet")
-    raw_polars.score_raw(tmp_path / "rows.parquet", tmp_path / "streamed.parquet", is_streaming=True)
-    written = pl.read_parquet(tmp_path / "raw.parquet")
-    assert run.tasks["bench"].scores.equals(written)
-    assert pl.read_parquet(tmp_path / "streamed.parquet").equals(written)
-
-
-def test_both_forms_of_the_loop_count_alike(tmp_path: Path) -> None:
-    """Rendered texts and values as they are give the same counts, for both pairs of templates."""
-    workloads, jinja_loop = load("workloads"), load("jinja_loop")
-    load("generating").write_dataset(tmp_path / "rows.parquet", 200, workloads.Mix(unique=0.5))
-    parts = [
-        jinja_loop.Part(tmp_path / "rows.parquet", 0, 200, form, one.truth, one.choices, one.columns)
-        for form in jinja_loop.FORMS
-        for one in (workloads.COLUMNS, workloads.COMPUTED)
-    ]
-    assert len({jinja_loop.count_part(part) for part in parts}) == 1
+def test_the_plain_loop_writes_what_a_run_writes(tmp_path: Path) -> None:
+    """The baseline's table has the values and the metadata of our scores, row by row."""
+    workloads = load("workloads")
+    source, out = tmp_path / "rows.jsonl", tmp_path / "loop.parquet"
+    load("generating").write_dataset(source, 500, workloads.Mix())
+    scores = ak.score(workloads.Case(500).describe_task(), source).tasks["bench"].scores
+    verdicts = scores["string_equals_mcqa"].struct.unnest()
+    columns = [verdicts[name].struct.unnest() for name in ("values", "metadata")]
+    ours = pl.concat([scores.select("sample_id"), *columns], how="horizontal")
+    accuracy = load("plain_loop").score_rows(source, out)
+    assert pl.read_parquet(out).equals(ours)
+    assert accuracy == ours["is_correct"].mean()
 
 
 def test_a_cost_covers_the_whole_process_tree() -> None:

@@ -203,6 +203,24 @@ def test_a_redirect_leads_neither_to_this_machine_nor_to_a_file(
         internal.read("/b.jsonl")
 
 
+def test_an_error_names_the_address_and_not_the_file_in_the_cache(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that was fetched, and cannot be read, is called by where it came from."""
+
+    def fail(*_: object) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    web.bodies["/a.jsonl.gz"] = gzip.compress(ROWS)
+    monkeypatch.setattr(gzip.GzipFile, "read", fail)
+    with pytest.raises(DataError) as caught:
+        web.read("/a.jsonl.gz")
+    address = f"{web.server.url}/a.jsonl.gz"
+    assert caught.value.message == f"cannot read data file `{address}`: input/output error"
+    assert caught.value.where is not None
+    assert caught.value.where.file == address
+
+
 def test_offline_the_last_known_content_is_read(web: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is asked; what was never fetched is refused."""
     web.read()

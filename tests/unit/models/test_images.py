@@ -502,7 +502,7 @@ def test_a_run_keeps_references_and_every_command_works_on_it(
     """No bytes of an image are in the run folder; a call has the same key when its file has moved."""
     run = tmp_path / "run"
     with TestServer("A") as server:
-        words = ("run", project, "--model", f"{server.url}#m", "--out")
+        words = ("run", project, "--model", f"{server.url}#m", "--cache-policy", "reuse", "--out")
         assert call(*words, run).code == 0
         shutil.move(project / "pictures", project / "moved")
         text = (project / "questions.jsonl").read_text().replace("pictures/", "moved/")

@@ -120,7 +120,8 @@ def tamper(project: Path, old: str, new: str) -> None:
         content = json.loads(file.read_text().replace(old, new))
         for entry in content.get("tasks", []):
             entry["model"]["identity"] = connect(f"{new}#m").identity
-        content.pop("files", None)  # as if it had been killed
+        if content.pop("files", None) is not None:
+            content["status"] = "running"  # as if it had been killed
         file.write_text(json.dumps(content))
 
 

@@ -20,7 +20,7 @@ NEED = {"type": "threshold", "metric": "m", "operator": ">=", "threshold": 0.8}
 
 def make_run(name: str, note: str | None) -> Run:
     """Return a run with one gate, all of whose names are `name`."""
-    writing = start_run(None, {"key": name, "display_name": name, "tasks": []}, {})
+    writing = start_run(None, {"key": name, "display_name": name, "tasks": [], "notices": []}, {})
     writing.task("t").write_part("scores", 0, pl.DataFrame())
     check = GateCheck(name, name, GateStatus.FAIL, 0.5, 0.5, note=note, group=name)
     gate = Gate(name, name, GateStatus.FAIL, {**NEED, "metric": name}, name, checks=(check,))

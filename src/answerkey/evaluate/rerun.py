@@ -552,7 +552,10 @@ def reopen_stopped(
             for one in _prepare_again(writer, chosen, opened)
         ]
         tasks, _ = check_beforehand(tasks, chosen, engine, progress, opened)
-        writer.restart({**describe_system(), "options": chosen.stored()})
+        # A limit that is lifted stays lifted; what else is chosen holds for this time alone.
+        limits = {name: value for name, value in given.items() if name in LIMITS}
+        kept = read_options("resume", {**held, **limits})
+        writer.restart({**describe_system(), "options": kept.stored()})
         for one in tasks:
             for number in range(one.specification.num_runs):
                 writer.task(one.key).repetition(number).clear()

@@ -325,7 +325,7 @@ SILENT: dict[str, tuple[Any, dict[str, Any], str, str, str]] = {
         "unknown field 'max_tokens'",
         "correct",
     ),
-    "server error": ("A", {"faults": {"500": 1.0}}, "request", "HTTP 500", "correct what the message names"),
+    "server error": ("A", {"faults": {"500": 1.0}}, "reachable", "HTTP 500", "log of the endpoint"),
     "no JSON": (
         Reply(kind="bad_json"),
         {},

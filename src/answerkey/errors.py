@@ -378,7 +378,7 @@ class Stop:
 _following = threading.local()
 
 
-def heed_stop() -> None:
+def raise_if_interrupted() -> None:
     """Raise, once, what stops this thread, if it follows something that does."""
     stop: Stop | None = getattr(_following, "stop", None)
     if stop is not None and stop.message is not None:

@@ -30,7 +30,7 @@ import polars as pl
 from answerkey._version import __version__
 from answerkey.errors import RunError, SpecError, listing, suggest
 from answerkey.evaluate.pairs import AnyRun
-from answerkey.evaluate.prepare import SOLVE, Progress, RunOptions, stay_silent
+from answerkey.evaluate.prepare import SOLVE, Progress, RunOptions, ignore_progress
 from answerkey.evaluate.rerun import Excerpt, Reopened, reopen
 from answerkey.evaluate.runner import TaskSource, build_prompts
 from answerkey.models.calls import BATCH_SOURCE, PRICED_NAMES, charge
@@ -143,7 +143,7 @@ def export_prompts(
     out: str | Path,
     *,
     task: str | None = None,
-    progress: Progress = stay_silent,
+    progress: Progress = ignore_progress,
     **options: Unpack[RunOptions],
 ) -> int:
     """Write the prompts of a task, one row for each sample and trial; return how many. No model is called.

@@ -40,7 +40,7 @@ from answerkey.datasets.rows import Rows
 from answerkey.datasets.tables import DataFile, FileFields, Tabular, load_rows, read_files
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import DataError, Place, SpecError, listing, raise_all, refuse_column
-from answerkey.evaluate.prepare import Progress, fit_rows, refuse_unknown, stay_silent
+from answerkey.evaluate.prepare import Progress, fit_rows, ignore_progress, refuse_unknown
 from answerkey.metrics import wilson
 from answerkey.metrics.intervals import ChiSquare, compare_counts, student
 from answerkey.metrics.task_counts import measure_chance
@@ -614,7 +614,7 @@ def audit_dataset(
     if not paths:
         raise SpecError("E119", "no file is named", hint="name a task file, a run file or a data file")
     refuse_unknown("audit_dataset", options, list(DatasetOptions.__optional_keys__))
-    report = progress or stay_silent
+    report = progress or ignore_progress
     files = [Path(one) for one in paths if isinstance(one, str | Path)]
     plans = [
         path

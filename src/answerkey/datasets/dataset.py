@@ -242,7 +242,7 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True)
 class Shard:
-    """Some consecutive samples: the how manieth shard, where it starts in the dataset, and where to read it.
+    """Some consecutive samples: the index of the shard, where it starts in the dataset, where to read it.
 
     `recorded` are their completions, where there are any; `failed` the positions of rows that are wrong.
     Of rows at the positions `skipped` nothing but the ids is used, for `reason`: they end the process that

@@ -503,7 +503,7 @@ class QuestionColumns:
         return to_texts(cells).str.strip_chars().replace("", None)
 
     def unfold(self, samples: Samples) -> tuple[Samples, pl.Series | None]:
-        """Return a row for each question, and the how manieth of its row it is; None where none is nested.
+        """Return a row for each question, and its index within its own row; None where none is nested.
 
         A row without any question stays one; E202 for lists of a row that are not equally long.
         """

@@ -338,7 +338,7 @@ class RayEngine:
 
 @dataclass
 class Attempt:
-    """A shard that has been handed out, the how manieth, and what came of it before.
+    """A shard that has been handed out, its index, and what came of it before.
 
     One that has the methods `split` and `skip` is searched once for rows that end every worker.
     """

@@ -86,7 +86,7 @@ def run_matrix(
     if len(models) > 1 and len(completion_columns) > 1:
         message = "`--model` and `--completion-column` are both given several times"
         raise SpecError("E119", message, hint="name several models, or several columns")
-    given, opened, display = dict[str, Any](options), Opened(), display or look_away()
+    given, opened, display = dict[str, Any](options), Opened(), display or open_null_display()
     first = read_options("run_matrix", given)
     given["dataset"] = first.dataset  # a table is read once
     planned = []
@@ -136,11 +136,11 @@ def run_matrix(
     return finish_together(parent, jobs, display)
 
 
-def look_away() -> Display:
+def open_null_display() -> Display:
     """Return a display that shows nothing; what it stands on is for runs that call models."""
-    from answerkey.evaluate.session import NobodyLooks
+    from answerkey.evaluate.session import NullProgress
 
-    return NobodyLooks()
+    return NullProgress()
 
 
 def resume_matrix(
@@ -152,7 +152,7 @@ def resume_matrix(
     """
     from answerkey.evaluate.rerun import reopen_stopped
 
-    opened, parent, display = Opened(), find_place(folder), display or look_away()
+    opened, parent, display = Opened(), find_place(folder), display or open_null_display()
     begin_noted(parent)
     places, jobs, others = list_places(parent), list[Job](), dict[RunPlace, None]()
     if not places:

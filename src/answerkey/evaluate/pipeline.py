@@ -22,7 +22,7 @@ import polars as pl
 
 from answerkey.datasets.dataset import Shard
 from answerkey.engines import Engine
-from answerkey.errors import AnswerkeyError, EngineError, InternalError, RunError, heed_stop
+from answerkey.errors import AnswerkeyError, EngineError, InternalError, RunError, raise_if_interrupted
 from answerkey.evaluate.checks import RowProblems, check_samples, check_whole
 from answerkey.evaluate.prepare import Opened, Prepared, Progress
 from answerkey.metrics import (
@@ -182,7 +182,7 @@ def _run_shards(
             measured.append(replace(one, problems=None))
             done += one.rows
             progress("check" if writer is None else "score", done, rows)
-            heed_stop()
+            raise_if_interrupted()
     if writer is not None and not prepared.is_checked:
         check_whole(problems, prepared)
     return problems, measured

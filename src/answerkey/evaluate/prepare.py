@@ -226,8 +226,8 @@ def read_options(verb: str, given: Mapping[str, object], kind: Any = RunOptions)
 Progress = Callable[[str, int, int], None]
 
 
-def stay_silent(stage: str, done: int, total: int) -> None:
-    """Take progress and say nothing."""
+def ignore_progress(stage: str, done: int, total: int) -> None:
+    """Accept a progress report and show nothing."""
 
 
 SHARD_ROWS = 131_072
@@ -460,7 +460,7 @@ def prepare_specification(
         said |= {"split_thinking": True} if options.split_thinking else {}
         if is_named and specification.model_name:
             said["model"] = specification.model_name
-        prepared = lay_out_work(replace(prepared, completions=said))
+        prepared = plan_work(replace(prepared, completions=said))
     return prepared, errors
 
 
@@ -468,10 +468,10 @@ def prepare_opened(specification: Specification, dataset: Dataset, **parts: Any)
     """Return a task whose samples and completions are at hand already; raise what is wrong with the rest."""
     judges, errors = open_judges(specification.task, specification.judges)
     raise_all([*errors, *find_missing_design(specification.task, dataset)])
-    return lay_out_work(Prepared(specification, dataset, judges=judges, **parts))
+    return plan_work(Prepared(specification, dataset, judges=judges, **parts))
 
 
-def lay_out_work(prepared: Prepared) -> Prepared:
+def plan_work(prepared: Prepared) -> Prepared:
     """Return a task with what decides how the work is done: what is read, how much at a time, and where."""
     task, dataset, recorded = prepared.task, prepared.dataset, prepared.recorded
     category = find_category_column(dataset.columns)

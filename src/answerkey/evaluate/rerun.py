@@ -35,9 +35,9 @@ from answerkey.evaluate.prepare import (
     find_completions,
     find_traced,
     fit_rows,
+    ignore_progress,
     prepare_opened,
     read_options,
-    stay_silent,
     take_policies,
 )
 from answerkey.evaluate.runner import (
@@ -413,7 +413,7 @@ def rescore(
         before = old.tasks[entry["key"]].manifest
         entry |= {name: before[name] for name in ("dataset", "model")}
     engine = open_engine(chosen.engine, chosen.ray_address)
-    report = progress or stay_silent
+    report = progress or ignore_progress
     return run_new(prepared, place, manifest, engine, report, options=chosen, listener=listener)
 
 
@@ -507,7 +507,7 @@ def resume(
     Options as in `Options`; those that the run was started with hold unless they are given again. A limit
     that stopped the run holds no more. A model that is a function is given again.
     """
-    report = progress or stay_silent
+    report = progress or ignore_progress
     found = reopen_stopped(find_place(path), options, report)
     return found if isinstance(found, Run) else found.finish(report, listener)
 

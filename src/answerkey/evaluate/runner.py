@@ -47,11 +47,11 @@ from answerkey.evaluate.prepare import (
     RunOptions,
     ScoreOptions,
     find_completions,
+    ignore_progress,
     prepare_opened,
     prepare_specification,
     read_options,
     split_recorded,
-    stay_silent,
     take_policies,
 )
 from answerkey.metrics import find_category_column
@@ -109,7 +109,9 @@ def run(
     engine = open_engine(chosen.engine, chosen.ray_address)
     place = choose_place(out, plan.key)
     tasks, manifest, chosen = prepare_run(path, plan, notices, chosen)
-    return run_new(tasks, place, manifest, engine, progress or stay_silent, options=chosen, listener=listener)
+    return run_new(
+        tasks, place, manifest, engine, progress or ignore_progress, options=chosen, listener=listener
+    )
 
 
 def prepare_run(
@@ -625,7 +627,7 @@ def score(
     )
     policies, heard = take_policies({ready.key: ready}, ready.key, chosen)
     manifest = describe_run(ready.key, ready.display_name, [prepared], heard, policies)
-    return run_new([prepared], None, manifest, engine, stay_silent, options=chosen)
+    return run_new([prepared], None, manifest, engine, ignore_progress, options=chosen)
 
 
 # `check`: everything that can be found without calling a model.
@@ -662,7 +664,7 @@ def check(path: TaskSource, *, progress: Progress | None = None, **options: Unpa
         errors.extend(problems)
         if prepared is None:
             continue
-        found = check_task(prepared, open_engine(), progress or stay_silent, opened)
+        found = check_task(prepared, open_engine(), progress or ignore_progress, opened)
         dataset = prepared.dataset
         errors.extend(found.errors(prepared))
         notices.extend([*dataset.notices, *found.notices, *find_odd_options(prepared)])
@@ -723,7 +725,7 @@ def plan_calls(path: TaskSource, **options: Unpack[RunOptions]) -> DryRun:
     policy = chosen.cache_policy or cast("CachePolicy | None", plan.cache_policy)
     engine, opened = open_engine(chosen.engine, chosen.ray_address), Opened()
     every = [one for each in plan.split() for one in each.specifications]
-    tasks, _ = check_tasks(prepare_all(every, chosen, opened), chosen, engine, stay_silent, opened)
+    tasks, _ = check_tasks(prepare_all(every, chosen, opened), chosen, engine, ignore_progress, opened)
     with closing(CallCache(policy or "no-cache")) as cache:
         return DryRun(tuple(_plan_task(one, chosen, cache) for one in tasks))
 

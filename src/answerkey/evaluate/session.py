@@ -468,11 +468,11 @@ def judge_first(said: Sequence[Completion], judged: Judged) -> tuple[Notice, boo
 # The time in which a run calls its models.
 
 
-class NobodyLooks:
-    """An onlooker for runs that nobody watches."""
+class NullProgress:
+    """The progress display of a run that nobody watches."""
 
-    def open_run(self, name: str, total: int) -> NobodyLooks:  # noqa: ARG002 - as for all of them
-        """Look away."""
+    def open_run(self, name: str, total: int) -> NullProgress:  # noqa: ARG002 - as for all of them
+        """Return the display itself: it shows nothing."""
         return self
 
     def report(self, stage: str, done: int, total: int) -> None:
@@ -640,7 +640,7 @@ def open_session(
             if price is not None:
                 tokens = (usage.tokens[name] for name in PRICED_NAMES)
                 budget.spent += charge(price, *tokens, is_batch=usage.source == BATCH_SOURCE)
-        listener = listener or NobodyLooks()
+        listener = listener or NullProgress()
         if writer.is_resumed and models:
             _tell_known(tasks, writer, cache, listener)
         for one in tasks:

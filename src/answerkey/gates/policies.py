@@ -24,7 +24,7 @@ from answerkey.spec.nodes import Node, Problems, from_plain
 from answerkey.spec.project import Project
 from answerkey.spec.shapes import part
 from answerkey.spec.sources import resolve_stated
-from answerkey.spec.task import find_compared, foresee_metrics
+from answerkey.spec.task import find_compared, find_metrics
 from answerkey.spec.validation import Fields, Key, Part, Text, assign_keys, number_key, validate_node
 from answerkey.text import read_fraction
 from answerkey.types import GateStatus, Notice, find_worst_status
@@ -124,7 +124,7 @@ def plan_policies(
         name = None if isinstance(definition, ShareLimit) else definition.metric
         if not chosen or (name is None and not isinstance(definition, Threshold)):
             continue
-        found = [one for task in chosen for one in foresee_metrics(task, name)]
+        found = [one for task in chosen for one in find_metrics(task, name)]
         if name is None:
             first = [one for task in chosen for one in task.main_step.metrics[:1]]
             found = [one for one in found if one.metric in first]
@@ -133,7 +133,7 @@ def plan_policies(
             if name == MAIN:
                 continue
             known: dict[str, None] = {}
-            for one in [one.names for task in chosen for one in foresee_metrics(task)]:
+            for one in [one.names for task in chosen for one in find_metrics(task)]:
                 known |= dict.fromkeys(one.names)
                 known |= dict.fromkeys(f"{first}…{last}" for first, last in one.patterns if first + last)
             message = f"{label} names the metric `{name}`, which no task in its scope has"

@@ -16,7 +16,7 @@ from answerkey.metrics.intervals import WILSON, Z_95
 from answerkey.metrics.paired import Difference, adjust_by_holm
 from answerkey.runs import NOT_COMPLETE, Run, TaskRun, describe_gates, load_run
 from answerkey.spec import task_from_source
-from answerkey.spec.task import find_compared, foresee_metrics
+from answerkey.spec.task import find_compared, find_metrics
 from answerkey.text import (
     BLANK,
     Line,
@@ -449,7 +449,7 @@ def _find_values(run: Run, keys: Sequence[str], name: str | None) -> Iterator[tu
         yield from ((blank, one) for one in namesakes)
         siblings = {(one.scorer, one.metric): one for one in values if one.value is not None}
         task = task_from_source(task_run.source["task"]) if not namesakes else None
-        for step, metric, _ in foresee_metrics(task, name) if task else ():
+        for step, metric, _ in find_metrics(task, name) if task else ():
             sibling = siblings.get((step.key, metric.key))
             if sibling is None or metric.metric.type != "frequency":
                 continue

@@ -140,8 +140,8 @@ def student_quantile(share: float, df: int) -> float:
             high = middle
 
 
-def toss_tail(heads: int, tosses: int) -> float:
-    """Return the probability of at most so many heads in tosses of a fair coin."""
+def binomial_cdf(heads: int, tosses: int) -> float:
+    """Return the probability of at most `heads` heads in `tosses` of a fair coin."""
     if tosses > _EXACT_TOSSES:
         return beta_share(tosses - heads, heads + 1, 0.5)
     term = total = 1

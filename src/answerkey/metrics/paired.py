@@ -22,12 +22,12 @@ from answerkey.metrics.intervals import (
     Interval,
     Margin,
     Ratio,
+    binomial_cdf,
     measure_clustered_error,
     measure_error,
     student,
     student_tails,
     toss_share,
-    toss_tail,
     wilson,
 )
 from answerkey.metrics.measure import FEWEST_CLUSTERS
@@ -150,7 +150,7 @@ def mcnemar(flips: Flips) -> tuple[float, float]:
     heads = min(flips.first_only, flips.second_only)
     if flips.first_only == flips.second_only:
         return 1.0, 1.0
-    exact = min(1.0, 2 * toss_tail(heads, tosses))
+    exact = min(1.0, 2 * binomial_cdf(heads, tosses))
     return exact, exact - toss_share(heads, tosses)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from answerkey.errors import AnswerkeyError, heed_stop
+from answerkey.errors import AnswerkeyError, raise_if_interrupted
 from answerkey.models.calls import (
     Call,
     CallSettings,
@@ -100,7 +100,7 @@ class ModelClient:
         Ctrl-C is raised at once; calls under way then have `GRACE_SECONDS`, for which `close` waits.
         """
         with self.settings.turn:
-            heed_stop()  # it may have come while others were calling
+            raise_if_interrupted()  # it may have come while others were calling
             self._await_stopped()
             if self.reason is not None:
                 raise self.reason
@@ -148,7 +148,7 @@ class ModelClient:
             # An interrupt may come before `submit` returns, when calls are made already.
             running = self.background.submit(run())
             while not wait([running], timeout=SIGNAL_SECONDS).done:
-                heed_stop()
+                raise_if_interrupted()
             return running.result()
         except KeyboardInterrupt:
             self._stopping = self.background.submit(end())

@@ -24,9 +24,9 @@ from answerkey.errors import (
     AnswerkeyError,
     SolverError,
     SpecError,
-    heed_stop,
     hide_secrets,
     listing,
+    raise_if_interrupted,
     suggest,
 )
 from answerkey.models.builtin import BUILTIN_MODELS, read_choices
@@ -396,7 +396,7 @@ class SnippetModel(CodeModel):
                     given = self._hide_keys(outcome) if self._keys else outcome
                     said = self._read(given, self.snippet.function)
                 yield call, replace(said, prompt=call.messages, source="live")
-                heed_stop()
+                raise_if_interrupted()
         except SnippetError as problem:
             message = f"model `{self.name}`: its snippet cannot be loaded: {self._hide(str(problem))}"
             raise SolverError("E306", message, where=self.snippet.place) from None
@@ -451,7 +451,7 @@ class FunctionModel(CodeModel):
 
         def collect() -> Iterable[tuple[Call, Completion]]:
             done, _ = wait(under_way, timeout=SIGNAL_SECONDS, return_when=FIRST_COMPLETED)
-            heed_stop()
+            raise_if_interrupted()
             return [(under_way.pop(one), one.result()) for one in done]
 
         pool = ThreadPoolExecutor(most, thread_name_prefix=f"answerkey-{self.name}")  # idle without threads
@@ -463,7 +463,7 @@ class FunctionModel(CodeModel):
                     under_way[pool.submit(self._ask, call)] = call
                 else:
                     yield call, self._ask(call)
-                    heed_stop()
+                    raise_if_interrupted()
                 while len(under_way) == most:
                     yield from collect()
             while under_way:

@@ -20,7 +20,7 @@ from answerkey.datasets.dataset import CleanLabels, Dataset, Recorded, choose_cl
 from answerkey.datasets.rows import Rows
 from answerkey.engines import Spread, open_engine
 from answerkey.errors import RunError
-from answerkey.evaluate.prepare import FEWEST_ROWS, Progress, fit_rows, stay_silent
+from answerkey.evaluate.prepare import FEWEST_ROWS, Progress, fit_rows, ignore_progress
 from answerkey.evaluate.rerun import Reopened, find_task, remeasure, reopen, require_column
 from answerkey.metrics.base import count_left_out, sort_keys
 from answerkey.metrics.task_counts import count_choices, count_letters, find_invalid_reasons
@@ -99,7 +99,7 @@ def audit(
         notices.append(Notice("no task of this run is finished"))
     quality = choose_clean(label_quality, clean)
     reopened = [_reopen(found, one, notices) for one in wanted]
-    tasks = [_audit_task(one, quality, most, progress or stay_silent) for one in reopened]
+    tasks = [_audit_task(one, quality, most, progress or ignore_progress) for one in reopened]
     path = None if found.path is None else str(found.path)
     return Audit(path, found.status, tuple(tasks), tuple(notices))
 

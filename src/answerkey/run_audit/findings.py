@@ -438,7 +438,10 @@ def _find_format(audit: TaskAudit) -> Iterator[Finding]:
     else:
         start = f"{before} by `{audit.rule}`, {after} by `{other.name}`"
         sentence = f"{start}: part of the number rests on how the text is read."
-        step = "look at some of them with `answerkey explain`, and state the rule wherever the number stands"
+        step = (
+            "look at some of them with `answerkey explain`, and always report the extraction rule together"
+            " with the accuracy"
+        )
     numbers: dict[str, str | float] = {
         "rule": other.name,
         "accuracy": own.accuracy,

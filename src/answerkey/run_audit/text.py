@@ -192,7 +192,8 @@ def draw_both_rules(task: TaskRun, width: int, digits: int | None = None) -> lis
     if audit.drawn_from is not None:
         text = f"on {audit.samples:,} samples drawn at random, {text}"
     if any(find_format(audit)):
-        return draw_text(f"{text}: state the rule wherever the number stands", width, "warn")
+        advice = "always report the extraction rule together with the accuracy"
+        return draw_text(f"{text}; {advice}", width, "warn")
     return draw_text(text, width) if first else []
 
 

@@ -492,7 +492,7 @@ class JournalCopies:
             pause = max(EVERY, SHARE * (time.monotonic() - begun))
 
 
-def claim_home(store: ObjectStore, started_at: str, *, is_new: bool) -> None:
+def claim_folder(store: ObjectStore, started_at: str, *, is_new: bool) -> None:
     """Make the folder of this machine that of a run; what another run left there is removed."""
     owner = store.home / OWNER_NAME
     with suppress(OSError):

@@ -183,9 +183,9 @@ def start_run(
         undo.callback(lock.close)
         _require_free(store)
         if isinstance(store, ObjectStore):
-            from answerkey.runs.journal import claim_home
+            from answerkey.runs.journal import claim_folder
 
-            claim_home(store, known["started_at"], is_new=True)
+            claim_folder(store, known["started_at"], is_new=True)
         _remove_files(store)  # of a process that was killed while it began
         undo.callback(_remove_files, store)
         if place is not None:
@@ -241,9 +241,9 @@ def reopen_run(place: RunPlace) -> RunWriter:
         undo.callback(lock.close)
         manifest, lost = read_manifest(store), 0
         if isinstance(store, ObjectStore):
-            from answerkey.runs.journal import bring_journal, claim_home
+            from answerkey.runs.journal import bring_journal, claim_folder
 
-            claim_home(store, str(manifest.get("started_at")), is_new=False)
+            claim_folder(store, str(manifest.get("started_at")), is_new=False)
             lost = bring_journal(store)
         undo.pop_all()
     return RunWriter(store, manifest, lock, lost_records=lost)

@@ -131,7 +131,7 @@ class ForeseenMetric(NamedTuple):
     names: ValueNames
 
 
-def foresee_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
+def find_metrics(task: Task, name: str | None = None) -> list[ForeseenMetric]:
     """Return the metrics of a task, or those that may have a value of a name: alone, or behind their keys."""
     found = []
     for step in task.scoring:
@@ -149,7 +149,7 @@ def find_compared(task: Task, name: str) -> tuple[str, str] | None:
 
     With trials, the mean of their mean is one.
     """
-    for step, one, _ in foresee_metrics(task, name):
+    for step, one, _ in find_metrics(task, name):
         if isinstance(one.metric, Mean):
             value, _, label = one.metric.field.partition(".")
             usual = task.trials.aggregators_of(value)[0].label if task.trials else ""

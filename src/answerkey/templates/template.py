@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import repeat
 from typing import Any, Final, Literal, cast
 
 import polars as pl
@@ -90,11 +91,6 @@ class Template:
         """Return where constant steps lead from a name: `scores.a.b` leads to `("a", "b")`."""
         return frozenset(tuple(step.key for step in path) for path in self._paths.get(name, ()))
 
-    @property
-    def is_cheap(self) -> bool:
-        """Whether every row of an ordinary size is rendered in this process."""
-        return self._value_recipe is None or self.kind != "expression" or self._value_recipe.is_bounded
-
     def evaluate(self, **context: object) -> object:
         """Return the value for one row: of a lone `{{ expression }}` with its type, otherwise text.
 
@@ -145,16 +141,19 @@ class Template:
 
 
 def _build_rows(name: str, table: Samples, paths: Collection[Path]) -> Iterator[PartialMapping]:
-    """Yield the rows of a table with the columns to which these paths lead."""
+    """Return the rows of a table with the columns to which these paths lead."""
     columns = list(table.columns)
     if not any(_may_read_row(path, columns) for path in paths):
         firsts = {path[0].key for path in paths}
         columns = [column for column in columns if column in firsts]
     row_type = PartialRow if name == SAMPLE else PartialMapping
     if not columns:
-        yield from (row_type(table.columns, {}) for _ in range(len(table)))
-    for cells in zip(*map(table.values, columns), strict=True):
-        yield row_type(table.columns, dict(zip(columns, cells, strict=True)))
+        return repeat(row_type(table.columns), len(table))
+
+    def build_row(*cells: object) -> PartialMapping:
+        return row_type(table.columns, zip(columns, cells, strict=True))
+
+    return map(build_row, *map(table.values, columns))
 
 
 def _may_read_row(path: Path, columns: Collection[str]) -> bool:

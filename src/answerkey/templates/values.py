@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from string import Formatter
@@ -114,7 +114,7 @@ def translate_error(error: BaseException, line: int | None = None) -> RowError:
 class PartialMapping(dict[str, object]):
     """A mapping with only the keys that a template reads; `known` has the names of all there are."""
 
-    def __init__(self, known: Sequence[str], cells: Mapping[str, object]) -> None:
+    def __init__(self, known: Sequence[str], cells: Iterable[tuple[str, object]] = ()) -> None:
         super().__init__(cells)
         self.known = known
 

@@ -122,7 +122,7 @@ def test_no_finding_rests_on_what_reads_less_than_half(
     readers = {one["name"]: (one["read"], one["n"]) for one in told["readers"]}
     assert (readers["stated_answer"], readers["HELM"]) == ((stated + 20, stated + 20), (20, stated + 20))
     summary = " ".join(call("show", run, "-v").out.split())
-    warning = "state the rule wherever the number stands"
+    warning = "always report the extraction rule together with the accuracy"
     assert (warning in " ".join(call("show", run).out.split())) is bool(kinds)
     assert ("100.0 % by `stated_answer`, 50.0 % by `first_character`" in summary) is bool(kinds)
     unfit = "no finding rests on what reads less than half of the completions: first_character, "

@@ -11,7 +11,7 @@ import pytest
 
 import answerkey as ak
 from answerkey.errors import SolverError
-from answerkey.evaluate.session import NobodyLooks, Observer
+from answerkey.evaluate.session import NullProgress, Observer
 from answerkey.testing import Reply, TestServer
 
 from .conftest import Call, write_rows
@@ -152,7 +152,7 @@ def test_a_count_that_is_none_is_unknown(
 def test_the_accuracy_so_far_of_a_resumed_run_counts_all_answers(words: list[str]) -> None:
     """Those of the journal as well as those that are asked for now."""
 
-    class Onlooker(NobodyLooks):
+    class Onlooker(NullProgress):
         """Keeps the observer of the task."""
 
         observer: Observer

@@ -25,6 +25,7 @@ from answerkey.metrics.intervals import (
     average_errors,
     average_shares,
     beta_share,
+    binomial_cdf,
     bound_value,
     chi_square_tail,
     compare_counts,
@@ -42,7 +43,6 @@ from answerkey.metrics.intervals import (
     student_quantile,
     student_tails,
     toss_share,
-    toss_tail,
 )
 from answerkey.metrics.paired import Flips, bound_flips, measure_difference
 from answerkey.types import MetricValue
@@ -138,7 +138,7 @@ def test_beta_share_agrees_with_scipy(first: float, second: float, point: float)
 )
 def test_tosses_agree_with_scipy(heads: int, tosses: int) -> None:
     """Tails and shares of a fair coin are exact to nine digits, in whole numbers and beyond them."""
-    assert toss_tail(heads, tosses) == pytest.approx(stats.binom.cdf(heads, tosses, 0.5), rel=1e-9)
+    assert binomial_cdf(heads, tosses) == pytest.approx(stats.binom.cdf(heads, tosses, 0.5), rel=1e-9)
     assert toss_share(heads, tosses) == pytest.approx(stats.binom.pmf(heads, tosses, 0.5), rel=1e-9)
 
 

@@ -496,3 +496,10 @@ def test_a_trace_has_its_methods() -> None:
     assert evaluate("{{ sample.x.get_last_assistant_text() }}", x=trace) == "B"
     with pytest.raises(RowError, match="there is no field `get_last_assistant_text`"):
         evaluate("{{ sample.x.get_last_assistant_text() }}", x={"items": 1})
+
+
+@pytest.mark.parametrize(("source", "text"), [(3, "3"), ("plain", "plain"), (" {{ 'a' }}!", " a!")])
+def test_the_text_of_a_constant_is_the_same_in_every_row(source: object, text: str) -> None:
+    """A number stands for itself; white space around an expression is printed."""
+    samples = make_samples({"x": ["a", "b"]})
+    assert Template.compile(source).texts(samples) == [text, text]

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from answerkey.templates.environment import replace_pattern
 from answerkey.templates.values import (
     FOREIGN,
+    MOST_ELEMENTS,
     MOST_STEPS,
     Budget,
     ExcessError,
@@ -25,6 +26,7 @@ from answerkey.templates.values import (
     describe_type,
     make_plain,
     make_printable,
+    measure,
     translate_error,
 )
 from answerkey.types import Row
@@ -230,3 +232,9 @@ def test_what_either_library_cannot_read_is_no_pattern(pattern: str, repl: str, 
     """It is the same error whichever library replaces."""
     with pytest.raises(re.error, match=reason):
         replace(pattern, repl, "a")
+
+
+def test_a_list_that_is_too_long_to_print_is_refused() -> None:
+    """The texts of a list count together."""
+    with pytest.raises(ExcessError, match="a value of more than 10,000,000 elements"):
+        measure(["x" * MOST_ELEMENTS, "y"])

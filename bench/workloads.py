@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-DEFAULT_RULE, LITERAL_RULE = "first_character", "first_character_literal"
+DEFAULT_RULE = "first_character"
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,6 @@ class Templates:
 
 #: Both are columns of the dataset.
 COLUMNS = Templates("{{ sample.answer }}", "{{ sample.choices }}", ("answer", "choices", "completion"))
-#: The labels stand in the task.
-FLAT = Templates("{{ sample.answer }}", ["A", "B", "C", "D"], ("answer", "completion"))
-#: Both are computed from the texts of the options.
-COMPUTED = Templates(
-    "{{ (sample.options | map('first') | list)[sample.position] }}",
-    "{{ sample.options | map('first') | list }}",
-    ("options", "position", "completion"),
-)
 
 
 @dataclass(frozen=True)
